@@ -87,6 +87,50 @@ static const char *const FIELD[] = {
     "text",
     "metadata",
     "truncation",
+    "lora",
+    "functions",
+    "function_call",
+    "guided_json",
+    "guided_regex",
+    "guided_choice",
+    "guided_grammar",
+    "structured_outputs",
+    "output_config",
+    "output_format",
+    "background",
+    "previous_response_id",
+    "query",
+    "documents",
+    "texts",
+    "top_n",
+    "source",
+    "destination",
+    "from",
+    "name",
+    "parameters",
+    "images",
+    "think",
+    "n_cmpl",
+    "return_progress",
+    "sse_ping_interval",
+    "reasoning",
+    "stop_sequences",
+    "max_completion_tokens",
+    "embd_normalize",
+    "verbose",
+    "continue_final_message",
+    "cache_shared",
+    "adaptive_target",
+    "grammar_lazy",
+    "grammar_triggers",
+    "preserved_tokens",
+    "mirostat",
+    "ignore_eos",
+    "min_keep",
+    "xtc_probability",
+    "return_drafted",
+    "context",
+    "stop_token_ids",
 };
 static const char *const MEMBER[] = {
     "role",
@@ -127,6 +171,36 @@ static const char *const MEMBER[] = {
     "num_predict",
     "tool_use_id",
     "thinking",
+    "scale",
+    "value",
+    "input_schema",
+    "effort",
+    "regex",
+    "choice",
+    "json",
+    "grammar",
+    "structural_tag",
+    "detail",
+    "source",
+    "data",
+    "media_type",
+    "call_id",
+    "output",
+    "summary",
+    "multipleOf",
+    "propertyNames",
+    "format",
+    "oneOf",
+    "allOf",
+    "const",
+    "minItems",
+    "maxItems",
+    "prefixItems",
+    "patternProperties",
+    "exclusiveMinimum",
+    "$defs",
+    "uniqueItems",
+    "not",
 };
 static const char *const TEXT[] = {
     "",
@@ -167,6 +241,27 @@ static const char *const TEXT[] = {
     "image",
     "message",
     "function_call_output",
+    "save",
+    "restore",
+    "erase",
+    "custom",
+    "input_image",
+    "data:image/png;base64,iVBORw0KGgo=",
+    "date-time",
+    "(?=.*a)b",
+    "^a{2,3}$",
+    "foretoken-tiny",
+    "x:latest",
+    "low",
+    "disabled",
+    "enabled",
+    "any",
+    "reasoning",
+    "output_text",
+    "redacted_thinking",
+    "file",
+    "0",
+    "tool_use",
 };
 static const char *const NUMBER[] = {
     "0",
@@ -218,18 +313,24 @@ static void put_list(script *s, ft_buf *b, int depth)
 /* A message, a tool and a schema as they should be, now and then with a hole in them. */
 static void put_known(script *s, ft_buf *b, int depth)
 {
-    static const char *const begin[] = {"{\"role\":\"user\",\"content\":",
-                                        "{\"role\":\"assistant\",\"tool_calls\":",
-                                        "{\"type\":\"function\",\"function\":",
-                                        "{\"name\":\"f\",\"parameters\":",
-                                        "{\"type\":\"json_schema\",\"json_schema\":",
-                                        "{\"type\":\"object\",\"properties\":",
-                                        "[{\"role\":\"user\",\"content\":",
-                                        "{\"type\":\"text\",\"text\":"};
-    const unsigned k = take(s, (unsigned)FT_COUNT(begin));
-    ft_buf_puts(b, begin[k]);
+    static const char *const part[][2] = {
+        {"{\"role\":\"user\",\"content\":", "}"},
+        {"{\"role\":\"assistant\",\"tool_calls\":", "}"},
+        {"{\"type\":\"function\",\"function\":", "}"},
+        {"{\"name\":\"f\",\"parameters\":", "}"},
+        {"{\"type\":\"json_schema\",\"json_schema\":", "}"},
+        {"{\"type\":\"object\",\"properties\":", "}"},
+        {"[{\"role\":\"user\",\"content\":", "}]"},
+        {"{\"type\":\"text\",\"text\":", "}"},
+        {"[{\"id\":0,\"scale\":", "}]"},
+        {"{\"type\":\"image_url\",\"image_url\":{\"url\":", "}}"},
+        {"{\"type\":\"array\",\"items\":", "}"},
+        {"{\"json\":", "}"},
+    };
+    const unsigned k = take(s, (unsigned)FT_COUNT(part));
+    ft_buf_puts(b, part[k][0]);
     put_value(s, b, depth + 1);
-    ft_buf_puts(b, k == 6 ? "}]" : "}");
+    ft_buf_puts(b, part[k][1]);
 }
 
 static void put_value(script *s, ft_buf *b, int depth)
@@ -254,10 +355,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     const unsigned char route = (unsigned char)take(&s, 256);
     ft_buf b;
     ft_buf_init(&b, 1 << 20);
-    put_members(&s, &b, 0, true);
+    const bool list = wants_list(route);
+    if (list)
+        put_list(&s, &b, 0);
+    else
+        put_members(&s, &b, 0, true);
     ft_http_error bad;
     json_t *j;
-    if (!ft_body_parse(&j, ft_buf_str(&b), false, &bad)) abort(); /* what is written here is JSON */
+    if (!ft_body_parse(&j, ft_buf_str(&b), list, &bad)) abort(); /* what is written here is JSON */
     json_decref(j);
     answer_once(route, ft_buf_str(&b));
     ft_buf_release(&b);

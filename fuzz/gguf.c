@@ -56,9 +56,9 @@ static void add_adapter(ft_gguf *g)
     for (size_t i = 0; i < FT_COUNT(w); i++) {
         const ft_lora *l = w[i].lora;
         if (!l) continue;
-        touch(l->a.data, l->a.row_bytes * (size_t)l->a.n);
-        touch(l->b.data, l->b.row_bytes * (size_t)l->b.n);
-        if (w[i].E > 1 || m.lora_rank < l->b.k) abort();
+        touch(l->a.data, l->a.row_bytes * (size_t)(l->a.n * l->a.E));
+        touch(l->b.data, l->b.row_bytes * (size_t)(l->b.n * l->b.E));
+        if (l->b.E != w[i].E || m.lora.rank < l->b.k) abort();
     }
     ft_adapters_free(&m);
 }

@@ -21,6 +21,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         if (!err.text[0] || strchr(err.text, '\n')) abort();
         return 0;
     }
+    ft_image_limits on = l;
+    on.blend = true;
+    if (!ft_image_decode(&r, data, n, &on, &err)) ft_image_release(&r);
     if (head || w != m.w || h != m.h) abort(); /* the header must say the same */
     if (!ft_image_fit_area(&W, &H, m.w, m.h, 32, 1024, 16384, &err)) {
         ft_image_resize(&r, &m, W, H);

@@ -124,7 +124,8 @@ typedef struct ft_llm_params {
      * "cpu", "cuda:N", "ref" (the scalar reference implementation), or several, separated by
      * commas, over which the layers are split. */
     const char *device;
-    const char *split_mode; /* "layer", or "none": only GPU main_gpu is used */
+    const char *split_mode; /* "layer"; "expert": experts are spread over the devices; or "none":
+                             * only GPU main_gpu is used */
     const char
         *tensor_split;   /* "3,1": shares of the listed devices in the layers; NULL: by memory */
     int main_gpu;        /* with "none" */
@@ -186,10 +187,12 @@ typedef struct ft_llm_params {
     bool no_mmproj;       /* no vision tower: images are refused */
     int image_min_tokens; /* of an image whose size goes by area; 0: as the file says */
     int image_max_tokens; /* of an image; 0: 4096, or what the file says if that is less */
-    int image_cache_mib;  /* host memory for the rows of recent images */
-    int score_rows;       /* prompt tokens per step that can be scored, by ft_llm_perplexity and
-                           * ft_request.score_prompt; 0: neither is used */
-    bool no_mmap;         /* read the file instead of mapping it */
+    const char *image_background; /* "RRGGBB" on which transparent images are blended; NULL: their
+                                   * alpha is ignored */
+    int image_cache_mib;          /* host memory for the rows of recent images */
+    int score_rows; /* prompt tokens per step that can be scored, by ft_llm_perplexity and
+                     * ft_request.score_prompt: 64 to 8192; 0: neither is used */
+    bool no_mmap;   /* read the file instead of mapping it */
     /* Called while a file is loaded, with the bytes loaded so far and in all, and once more with
      * what = NULL when it is loaded or has failed. On any thread, one call at a time; may be NULL.
      */
@@ -597,6 +600,8 @@ typedef struct ft_llm_stats {
     uint64_t step_at[FT_STEP_BUCKETS +
                      1]; /* number of steps that took up to 2^i / 4096 s; the last: longer ones */
     double step_s;       /* duration of all steps */
+    double run_s;        /* time in which there was a request to run */
+    double device_s;     /* of that, time in which the GPU ran a step; 0: not measured */
     bool failed;         /* the device has failed; no request will be served */
 } ft_llm_stats;
 
@@ -675,6 +680,7 @@ typedef struct ft_decode_time {
     double seconds;
     int64_t tokens, decode_steps, drafted, accepted; /* of all sequences */
     double draft_s, verify_s;                        /* parts of seconds */
+    double device_s; /* of seconds, time in which the GPU ran a step; 0: not measured */
 } ft_decode_time;
 
 ft_status ft_llm_decode(ft_llm *m, const ft_decode_params *p, ft_decode_time *out, ft_err *err);

@@ -21,7 +21,14 @@ for record in "$folder"/*.json; do
 done
 echo "$compared records compared, $slower with a lower speed"
 if [ $compared -eq 0 ]; then
-    echo "no record of this machine in $folder: write one with $program bench --json > FILE" >&2
+    cat >&2 <<END
+No record in $folder is of this kind of machine, so nothing was compared. Write one on a quiet
+machine, and commit it; the next run compares with it:
+    $program bench -p 512 -n 128 -r 5 --json > $folder/NN-NAME.json
+    $program bench --spec -n 96 -r 3 --json > $folder/NN-NAME-spec.json
+A record is of this kind of machine if its processor, instruction sets, device and threads are:
+END
+    "$program" bench -p 0 -n 1 -r 1 --json 2>/dev/null | sed -n '/^  "machine"/,/^  }/p' >&2
     exit 2
 fi
 exit $((slower > 0))

@@ -50,11 +50,14 @@ static inline ft_dev *inv_dev_named(const char *name, int threads)
     exit(1);
 }
 
-/* Several devices: a layer each, and the last one the rest. The host is a CPU device. */
-static inline ft_dev *inv_dev_split(ft_dev **dev, int n)
+/* Several devices: a layer each, and the last one the rest. The host is a CPU device; idle: it has
+ * no layer, so that GPUs capture their steps. With FT_TEST_SPREAD experts are spread over them. */
+static inline ft_dev *inv_dev_split(ft_dev **dev, int n, bool idle)
 {
-    ft_split_rule r = {.first = 1, .output = true, .layers = 1 << 20, .n_end = n - 2};
-    for (int i = 0; i < r.n_end; i++) r.end[i] = 2 + i;
+    ft_split_rule r = {
+        .first = !idle, .output = true, .lookup = idle, .layers = 1 << 20, .n_end = n - 2};
+    for (int i = 0; i < r.n_end; i++) r.end[i] = 1 + !idle + i;
+    if (getenv("FT_TEST_SPREAD")) r.spread = (UINT64_C(1) << n) - 1 - idle;
     return ft_dev_split(dev, n, &r);
 }
 
@@ -83,11 +86,11 @@ static inline ft_dev *inv_dev_ranks(int threads)
     for (int i = 1; i < ft_link_size() && !st; i++) st = ft_dev_remote(&dev[i], i, &err);
     if (st) printf("%s\n", err.text);
     if (st) exit(1);
-    return inv_dev_split(dev, ft_link_size());
+    return inv_dev_split(dev, ft_link_size(), false);
 }
 
 /* The device of all invariant tests: FT_TEST_DEV, or the CPU. With a list the host of the split is
- * its first device if that is a CPU. */
+ * its first device if that is a CPU, else a CPU without layers. */
 static inline ft_dev *inv_dev(int threads)
 {
     char list[200];
@@ -100,7 +103,7 @@ static inline ft_dev *inv_dev(int threads)
     if (strncmp(list, "cpu", 3)) dev[n++] = ft_dev_cpu(threads);
     for (char *at = strtok(list, ","); at && n < FT_SPLIT_MAX; at = strtok(NULL, ","))
         dev[n++] = inv_dev_named(at, threads);
-    return inv_dev_split(dev, n);
+    return inv_dev_split(dev, n, dev[0]->cpu && strncmp(names, "cpu", 3));
 }
 
 typedef struct inv_model {

@@ -23,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { T_GUARD = 64, T_SHAPE = 10, T_BLOCKS = 512, T_KEPT = 24, T_POISON = 0xa5 };
+enum { T_GUARD = 64, T_SHAPE = 10, T_BLOCKS = 512, T_KEPT = 24, T_WEIGHTS = 12, T_POISON = 0xa5 };
 
 typedef struct t_block {
     unsigned char *base; /* on the device, including the guard */
@@ -44,6 +44,7 @@ typedef struct ft_optest {
     bool exact; /* compare bits with the reference instead of errors */
     bool bench;
     bool rows;           /* single rows of the next weights are read */
+    bool rounded;        /* products with the next weights may round */
     double bytes, flops; /* of one run, for the bench */
     t_block block[T_BLOCKS];
     int n_block;
@@ -54,7 +55,7 @@ typedef struct ft_optest {
     double best_ns; /* bench */
     void *host[T_BLOCKS];
     int n_host;
-    ft_weight bound[8];
+    ft_weight bound[T_WEIGHTS];
     int n_bound;
 } ft_optest;
 
@@ -143,6 +144,20 @@ static inline ft_mat t_output(ft_optest *t, int T, int n)
     return m;
 }
 
+/* A matrix that only products with rounded weights read, full of NaN. */
+static inline ft_mat t_operand(ft_optest *t, int T, int n)
+{
+    const int rs = (n + 15) / 16 * 16, rows = t->pick >= 0 ? 1 : T;
+    const size_t bytes = (size_t)((rows + 7) / 8 * 8) * (size_t)rs * sizeof(float);
+    unsigned char *host = ft_alloc(bytes);
+    memset(host, 0xff, bytes);
+    ft_mat m = ft_mat_at(t_put(t, host, bytes), rows, n);
+    ft_free(host);
+    m.rs = rs;
+    m.operand = t->dev->op->dense && n >= 32;
+    return m;
+}
+
 static inline ft_vec t_vec(ft_optest *t, int n, float lo, float hi)
 {
     float *v = ft_new_n(float, (size_t)n);
@@ -197,7 +212,7 @@ typedef struct t_drawn {
 
 static inline void t_draw_rows(ft_optest *t, unsigned char *raw, ft_type type, size_t rows, int k)
 {
-    static t_drawn kept[8]; /* as many as a test binds */
+    static t_drawn kept[T_WEIGHTS]; /* as many as a test binds */
     static int next;
     const size_t row = ft_type_row(type, (size_t)k), bytes = rows * row;
     for (size_t i = 0; i < FT_COUNT(kept); i++) {
@@ -223,10 +238,12 @@ static inline ft_weight t_weight(ft_optest *t, ft_type type, int n, int k, int E
     const size_t rows = (size_t)n * (size_t)E;
     unsigned char *raw = t_host(t, rows * ft_type_row(type, (size_t)k));
     t_draw_rows(t, raw, type, rows, k);
-    ft_weight w = {.type = type, .n = n, .k = k, .E = E, .rows = t->rows, .name = "test"};
+    ft_weight w = {.type = type, .n = n, .k = k, .E = E, .name = "test"};
+    w.rows = t->rows;
+    w.rounded = t->rounded;
     ft_err err;
     if (t->dev->bind(t->dev, &w, raw, &err)) t_fail(t, err.text, 0);
-    assert(t->n_bound < 8);
+    assert(t->n_bound < T_WEIGHTS);
     t->bound[t->n_bound++] = w;
     return w;
 }

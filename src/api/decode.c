@@ -81,12 +81,14 @@ static ft_status decode(many *b, ft_decode_time *out, ft_err *err)
 {
     add_stats(b, out, -1);
     for (int i = 0; i < b->n; i++) ft_slot_pause(b->slot[i], false);
+    const double busy = b->m->model->dev->busy_s;
     const int64_t start = ft_now_ns();
     for (bool all = true; all;) {
         ft_engine_step(b->m->engine);
         for (int i = 0; i < b->n; i++) all = all && ft_slot_busy(b->slot[i]);
     }
     out->seconds = (double)(ft_now_ns() - start) * 1e-9;
+    out->device_s = b->m->model->dev->busy_s - busy;
     add_stats(b, out, 1);
     for (int i = 0; i < b->n; i++)
         if (ft_slot_finish(b->slot[i]) == FT_FINISH_ERROR)

@@ -53,8 +53,8 @@ ft_status ft_llm_open_devices(ft_llm *m, const ft_llm_params *p, ft_err *err)
     if (ft_link_size() > 1) return open_ranks(m, p, err);
     const char *mode = p->split_mode ? p->split_mode : "layer";
     const bool one = !strcmp(mode, "none");
-    if (!one && strcmp(mode, "layer"))
-        return ft_fail(err, FT_EINVAL, "split mode \"%.40s\", want layer or none", mode);
+    if (!one && strcmp(mode, "layer") && strcmp(mode, "expert"))
+        return ft_fail(err, FT_EINVAL, "split mode \"%.40s\", want layer, expert or none", mode);
     if (!strcmp(p->device, "auto")) return open_auto(m, p, one, err);
     char *list = ft_strdup(p->device);
     ft_status st = FT_OK;

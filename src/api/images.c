@@ -9,6 +9,7 @@
 #include <dirent.h>
 #include <fnmatch.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { MAX_TOKENS = 4096 };                  /* of an image, where nobody says otherwise */
 static const int64_t MAX_PIXELS = 256000000; /* of all images of a request */
@@ -33,6 +34,7 @@ struct ft_images {
     const char *marker;
     ft_placeholders placeholders;
     int min_tokens, max_tokens;
+    ft_image_limits limits;
     uint64_t digest; /* of the tower's file */
     pthread_mutex_t lock;
     ft_tower_rows *cache;
@@ -134,6 +136,14 @@ static int max_tokens(const ft_llm_params *p, bool qwen)
     return p->image_max_tokens ? p->image_max_tokens : qwen ? MAX_TOKENS : 0;
 }
 
+static bool parse_colour(ft_image_limits *l, const char *text)
+{
+    if (strlen(text) != 6 || strspn(text, "0123456789abcdefABCDEF") != 6) return false;
+    const unsigned long v = strtoul(text, NULL, 16);
+    for (int i = 0; i < 3; i++) l->background[i] = (unsigned char)(v >> (16 - 8 * i));
+    return l->blend = true;
+}
+
 ft_status ft_llm_open_images(ft_llm *m, const ft_llm_params *p, ft_err *err)
 {
     ft_err own;
@@ -141,6 +151,14 @@ ft_status ft_llm_open_images(ft_llm *m, const ft_llm_params *p, ft_err *err)
     if (p->no_mmproj) return FT_OK;
     char *beside = p->mmproj ? NULL : find_beside(m->path, true);
     const char *path = p->mmproj ? p->mmproj : beside;
+    ft_image_limits limits = ft_image_limits_default;
+    if (p->image_background && !parse_colour(&limits, p->image_background)) {
+        ft_free(beside);
+        return ft_fail(err, FT_EINVAL,
+                       "--image-background is %.40s, want RRGGBB: six hexadecimal "
+                       "digits",
+                       p->image_background);
+    }
     if (!path) return FT_OK;
     struct ft_images *s = ft_new(struct ft_images);
     ft_status st = open_tower(&s->tower, m, path, !p->no_mmap, err);
@@ -156,6 +174,7 @@ ft_status ft_llm_open_images(ft_llm *m, const ft_llm_params *p, ft_err *err)
         return st;
     }
     ft_free(beside);
+    s->limits = limits;
     s->by_axis = is_qwen(m->model);
     s->ahead = sees_ahead(m, s->tower);
     s->min_tokens = p->image_min_tokens;
@@ -316,7 +335,7 @@ static ft_status read_image(ft_tower_rows **out, const ft_llm *m, const ft_image
     ft_image image, sized = {0};
     ft_grid g;
     char key[65];
-    ft_status st = ft_image_decode(&image, in->bytes, in->n, &ft_image_limits_default, err);
+    ft_status st = ft_image_decode(&image, in->bytes, in->n, &s->limits, err);
     if (st) return st;
     st = fit_image(s, image.w, image.h, in, &g, err);
     if (!st) {

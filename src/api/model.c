@@ -293,6 +293,9 @@ ft_status ft_llm_engine_params(ft_engine_params *e, const ft_model *m, const ft_
         return ft_fail(err, FT_EINVAL, "%d slots, want 1 to 4096", p->slots);
     if (e->rows < FT_CHUNK_ROWS || e->rows > 8192)
         return ft_fail(err, FT_EINVAL, "a batch of %d, want %d to 8192", e->rows, FT_CHUNK_ROWS);
+    if (p->score_rows && (p->score_rows < FT_CHUNK_ROWS || p->score_rows > 8192))
+        return ft_fail(err, FT_EINVAL, "%d score_rows, want 0 or %d to 8192", p->score_rows,
+                       FT_CHUNK_ROWS);
     if (p->draft_max < 0 || p->draft_max > FT_DRAFT_MAX)
         return ft_fail(err, FT_EINVAL, "%d draft tokens per step, want 0 to %d", p->draft_max,
                        FT_DRAFT_MAX);

@@ -38,6 +38,13 @@ static uint64_t weights_on(const plan *p, const ft_model *m, const ft_split_rule
     uint64_t sum = m->table_bytes;
     for (int i = 0; i < m->n_weights; i++) {
         const ft_weight *w = m->weights[i];
+        if (r && w->E > 1 && ft_split_spreads(r, w->name)) {
+            ft_weight own = *w;
+            int first;
+            own.E = ft_split_spread_range(r, w->E, side, &first);
+            if (own.E) sum += d->weight_bytes(d, &own);
+            continue;
+        }
         if (!r || ft_split_matrix_side(r, w->name, w->lookup) == side) sum += d->weight_bytes(d, w);
         /* an embedding that is also the output layer is stored twice (ft_bind_ends) */
         if (r && r->lookup && w->rows && ft_split_side(r, w->name, true) == side)
@@ -60,13 +67,25 @@ static int overridden(const plan *p, const ft_split_rule *r)
     return n;
 }
 
+/* What a device captures of a split model: its layers of each step, if all devices with weights
+ * capture (dev/split.h), and the draft layers on the device of the output. */
+static void split_graphs(const plan *p, const ft_split_rule *r, int side, ft_dev_limits *l)
+{
+    bool all = r->lookup && !r->first && !r->experts && !r->n_over && !r->spread;
+    for (int i = FT_SPLIT_FAST; i < p->n; i++) all = all && p->part[i]->capture_pass;
+    l->layers = 0;
+    for (int i = 0; i < r->layers; i++) l->layers += ft_split_layer_side(r, i) == side;
+    if (!all) l->graphs = 0;
+    if (!all || side != ft_split_output_side(r)) l->draft_graphs = 0;
+}
+
 /* Bytes on a device; no rule: the whole model. A drafter in its own file is on the device of the
  * output, a draft model on the first GPU of this process. */
 static uint64_t bytes_on(const plan *p, const ft_split_rule *r, int side)
 {
     ft_dev *d = p->part[side];
     ft_dev_limits l = ft_engine_limits(p->model, p->drafter, p->engine);
-    if (r) l.graphs = l.draft_graphs = 0; /* steps across several devices are not captured */
+    if (r) split_graphs(p, r, side, &l);
     uint64_t sum = d->step_bytes(d, &l) + weights_on(p, p->model, r, side) + p->step;
     for (int i = 0; i < p->n_cache; i++)
         if (!r || ft_split_layer_side(r, i) == side) sum += p->cache[i];
@@ -170,6 +189,12 @@ static ft_status choose(const plan *p, const ft_llm_params *q, bool several, ft_
         ft_log(FT_LOG_WARN, "the model has no experts: --cpu-moe has no effect");
     if (experts && p->experts) r->experts = FT_MIN(q->cpu_moe, L);
     if (layers) r->first = FT_MAX(0, L + 1 - FT_MIN(q->gpu_layers, L + 1));
+    if (q->split_mode && !strcmp(q->split_mode, "expert")) {
+        if (!p->experts)
+            ft_log(FT_LOG_WARN, "the model has no experts: --split-mode expert is taken as layer");
+        else if (several)
+            r->spread = (UINT64_C(1) << p->n) - (p->host_shares ? 1 : 2); /* not the host */
+    }
     *split = r->first > 0 || r->experts > 0 || overridden(p, r) > 0;
     const uint64_t room = p->room[FT_SPLIT_FAST];
     if (!several && !*split && (layers || !room || bytes_on(p, NULL, FT_SPLIT_FAST) <= room))

@@ -56,6 +56,8 @@ void ft_llm_counts(ft_llm *m, ft_llm_stats *out)
         .prefix_misses = t.prefix_misses,
         .prefix_entries = t.prefix_entries,
         .prefix_state = t.prefix_state,
+        .run_s = t.run_s,
+        .device_s = t.device_s,
         .pages = t.pages,
         .pages_free = t.pages_free,
         .pages_cached = t.pages_cached,

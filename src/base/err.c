@@ -5,10 +5,19 @@
 #include <stdio.h>
 #include <string.h>
 
+/* A message may quote a file or a request: control characters must neither end its line in a log
+ * nor reach a terminal. */
+static void remove_controls(char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < ' ' || *text == 127) *text = '?';
+}
+
 FT_PRINTF(3, 0) static void fill(ft_err *err, ft_status code, const char *fmt, va_list ap)
 {
     err->code = code;
     vsnprintf(err->text, sizeof err->text, fmt, ap);
+    remove_controls(err->text);
 }
 
 ft_status ft_fail(ft_err *err, ft_status code, const char *fmt, ...)
@@ -47,6 +56,7 @@ void ft_err_prefix(ft_err *err, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(err->text, sizeof err->text, fmt, ap);
     va_end(ap);
+    remove_controls(err->text);
     const size_t n = strlen(err->text);
     snprintf(err->text + n, sizeof err->text - n, ": %s", old);
 }

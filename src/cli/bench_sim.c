@@ -120,6 +120,12 @@ static ft_status measure(bench *b, const ft_llm_params *given, bool drafting, bo
 
 /* ---- results ---- */
 
+/* Share of the time in which the GPU waited for the CPU; 0 where that is not measured. */
+static double idle(const ft_decode_time *t)
+{
+    return t->device_s > 0 ? FT_MAX(0.0, 1 - ratio(t->device_s, t->seconds)) : 0;
+}
+
 static double prompt_rate(const bench *b, int drafting)
 {
     return ratio(b->prompt, b->prompt_s[drafting]);
@@ -134,19 +140,22 @@ static void print_table(const bench *b)
         printf("prompt of %d: %.1f tokens/s without a drafter, %.1f with one (%.2f %% more time)\n",
                b->prompt, prompt_rate(b, 0), prompt_rate(b, 1),
                100 * (ratio(b->prompt_s[1], b->prompt_s[0]) - 1));
-    printf("%-9s %9s %7s %9s %7s %7s %6s %12s %12s\n", "drafts", "tokens/s", "x off", "steps/s",
-           "accept", "tok/step", "drafts", "draft ms/st", "verify ms/st");
+    printf("%-9s %9s %7s %9s %7s %7s %6s %12s %12s%s\n", "drafts", "tokens/s", "x off", "steps/s",
+           "accept", "tok/step", "drafts", "draft ms/st", "verify ms/st",
+           b->way[0].device_s > 0 ? " GPU idle" : "");
     for (int w = 0; w < b->k_max + 2; w++) {
         const ft_decode_time *t = &b->way[w];
         const double decode_steps = (double)t->decode_steps / b->seqs;
         char name[16];
         way_title(name, w);
-        printf("%-9s %9.1f %7.3f %9.1f %7.3f %7.2f %6.2f %12.3f %12.3f\n", name, speed(t),
+        printf("%-9s %9.1f %7.3f %9.1f %7.3f %7.2f %6.2f %12.3f %12.3f", name, speed(t),
                ratio(speed(t), speed(&b->way[0])), ratio(decode_steps, t->seconds),
                ratio((double)t->accepted, (double)t->drafted),
                ratio((double)t->tokens, (double)t->decode_steps),
                ratio((double)t->drafted, (double)t->decode_steps),
                1e3 * ratio(t->draft_s, decode_steps), 1e3 * ratio(t->verify_s, decode_steps));
+        if (t->device_s > 0) printf(" %7.1f %%", 100 * idle(t));
+        putchar('\n');
     }
 }
 
@@ -155,12 +164,12 @@ static json_t *way_json(const bench *b, int way)
     const ft_decode_time *t = &b->way[way];
     char name[16];
     way_name(name, way);
-    return json_pack("{s:s, s:f, s:f, s:I, s:I, s:I, s:I, s:f, s:f, s:f}", "drafts", name,
+    return json_pack("{s:s, s:f, s:f, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f}", "drafts", name,
                      "tokens_per_second", speed(t), "against_off",
                      ratio(speed(t), speed(&b->way[0])), "tokens", (json_int_t)t->tokens, "rounds",
                      (json_int_t)t->decode_steps, "draft_n", (json_int_t)t->drafted,
                      "draft_n_accepted", (json_int_t)t->accepted, "seconds", t->seconds, "draft_s",
-                     t->draft_s, "verify_s", t->verify_s);
+                     t->draft_s, "verify_s", t->verify_s, "gpu_idle", idle(t));
 }
 
 static void print_json(const bench *b)

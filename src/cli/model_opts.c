@@ -140,7 +140,7 @@ static ft_status place_opts(const ft_opts *o, ft_llm_params *p, ft_err *err)
 static const char *split_mode(const ft_opts *o)
 {
     const char *mode = ft_opts_text(o, "split-mode");
-    if (!strcmp(mode, "none") || !strcmp(mode, "layer")) return mode;
+    if (!strcmp(mode, "none") || !strcmp(mode, "layer") || !strcmp(mode, "expert")) return mode;
     ft_opts_warn("--split-mode %s is not supported: whole layers are distributed (layer)", mode);
     return "layer";
 }
@@ -269,6 +269,7 @@ ft_status ft_model_opts_params(ft_model_opts *mo, const ft_opts *o, ft_llm_param
         p->image_min_tokens = (int)ft_opts_int(o, "image-min-tokens");
         p->image_max_tokens = (int)ft_opts_int(o, "image-max-tokens");
         p->image_cache_mib = (int)ft_opts_int(o, "image-cache-mib");
+        p->image_background = ft_opts_text(o, "image-background");
         if (p->mmproj && p->no_mmproj)
             return ft_fail(err, FT_EINVAL, "--mmproj and --no-mmproj, want one of them");
     } else {

@@ -122,6 +122,12 @@ const ft_param ft_opts_model[] = {
      .help =
          "maximum number of tokens of an image (0: 4096 for Qwen, 280 for Gemma, or less if the "
          "file says so)"},
+    {.name = "image-background",
+     FT_IS_TEXT("RRGGBB"),
+     .group = FT_GROUP_MODEL,
+     .programs = FT_CMD_GENERATE,
+     .help = "colour, six hexadecimal digits, on which transparent images are blended (default: "
+             "transparency is ignored, as in the original implementations)"},
     {.name = "image-cache-mib",
      FT_IS_INT("MIB", 0, 1 << 20),
      .group = FT_GROUP_MODEL,
@@ -302,12 +308,13 @@ const ft_param ft_opts_model[] = {
     {.name = "list-devices", FT_IS_FLAG, DEVICE, .help = "print the devices that this build finds on this machine"},
     {.name = "split-mode",
      .aliases = "-sm",
-     FT_IS_CHOICE("none|layer|row|tensor"),
+     FT_IS_CHOICE("none|layer|expert|row|tensor"),
      DEVICE,
      .def = "layer",
      .env = "LLAMA_ARG_SPLIT_MODE",
-     .help = "how to distribute the model over several devices: layer (each has a range of layers) "
-             "or none (only the one of --main-gpu is used); row and tensor are taken as layer"},
+     .help = "how to distribute the model over several devices: layer (each has a range of "
+             "layers), expert (and the experts of every layer are spread over all of them) or none "
+             "(only the one of --main-gpu is used); row and tensor are taken as layer"},
     {.name = "tensor-split",
      .aliases = "-ts",
      FT_IS_TEXT("LIST"),

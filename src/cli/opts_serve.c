@@ -266,6 +266,12 @@ const ft_param ft_opts_serve[] = {
          "download images that requests give by their http or https addresses from these hosts, "
          "separated by commas; \"any\": from every host. Private and local addresses are "
          "never connected to. Without this option images are part of the request"},
+    {.name = "media-path",
+     FT_IS_TEXT("DIR"),
+     SECURITY,
+     .help = "folder of the images that requests give as file://NAME; NAME is relative to it, and "
+             "\"..\" and symbolic links below the folder are refused. Without this option file:// "
+             "is refused"},
     {.name = "manage-models",
      FT_IS_FLAG,
      SECURITY,

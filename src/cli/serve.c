@@ -108,6 +108,7 @@ static void serve_params(serving *u, ft_serve_params *p)
     p->per_address = (int)ft_opts_int(o, "max-connections-per-address");
     p->allowed_hosts = ft_opts_text(o, "allowed-hosts");
     p->image_hosts = ft_opts_text(o, "allow-image-urls");
+    p->media_path = ft_opts_text(o, "media-path");
     p->cache_shared = ft_opts_flag(o, "cache-shared");
     p->queue = (int)ft_opts_int(o, "queue-max");
     p->timeout_s = (int)ft_opts_int(o, "timeout");

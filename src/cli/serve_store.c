@@ -6,14 +6,17 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "cli/hub.h"
+#include "report/names.h"
 
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -221,6 +224,26 @@ static bool is_gguf(const char *name)
     return n > 5 && !strcasecmp(name + n - 5, ".gguf");
 }
 
+/* Whether the path is that of an unfinished download: FILE.gguf.part. */
+static bool is_unfinished(const char *path)
+{
+    const size_t n = strlen(path);
+    return n > 10 && !strcasecmp(path + n - 10, ".gguf.part");
+}
+
+/* Removes an unfinished download, unless a process is still writing it. */
+static void remove_unfinished(const char *path, ft_removed *r)
+{
+    struct stat st;
+    const int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0) return;
+    if (!flock(fd, LOCK_EX | LOCK_NB) && !fstat(fd, &st) && S_ISREG(st.st_mode) && !unlink(path)) {
+        r->bytes += (uint64_t)st.st_size;
+        r->files++;
+    }
+    close(fd);
+}
+
 static void remove_file(const char *path, ft_removed *r)
 {
     struct stat st;
@@ -232,6 +255,9 @@ static void remove_file(const char *path, ft_removed *r)
         r->files++;
     }
     unlink(ft_buf_z(&b));
+    ft_buf_clear(&b);
+    ft_buf_printf(&b, "%s.part", path);
+    remove_unfinished(ft_buf_z(&b), r);
     ft_buf_release(&b);
 }
 
@@ -259,16 +285,19 @@ static bool is_folder(const char *path)
     return !lstat(path, &st) && S_ISDIR(st.st_mode);
 }
 
-/* A model file, or a folder with one. */
+/* A model file, perhaps unfinished, or a folder with one. */
 static bool has_model(const char *path, ft_removed *r)
 {
     if (is_folder(path)) return any_entry(path, has_model, r);
-    return is_gguf(path) && strncasecmp(strrchr(path, '/') + 1, "mmproj", 6) != 0;
+    return (is_gguf(path) || is_unfinished(path)) &&
+           strncasecmp(strrchr(path, '/') + 1, "mmproj", 6) != 0;
 }
 
 static bool remove_tower(const char *path, ft_removed *r)
 {
-    if (is_gguf(path) && !is_folder(path)) remove_file(path, r);
+    if (is_folder(path)) return false;
+    if (is_gguf(path)) remove_file(path, r);
+    if (is_unfinished(path)) remove_unfinished(path, r);
     return false;
 }
 
@@ -300,6 +329,46 @@ static ft_status remove_parts(const ft_serve_list *l, const char *path, ft_remov
     remove_leftovers(l, file, r);
     ft_free(file);
     return FT_OK;
+}
+
+/* Whether an unfinished download, of one part or all, is that of the model `name`. */
+static bool is_unfinished_of(const char *path, const char *name)
+{
+    char *file = ft_strdup(ft_file_name(path));
+    file[strlen(file) - 10] = 0;
+    char *part = strstr(file, "-of-");
+    if (part && part - file > 6 && part[-6] == '-') part[-6] = 0;
+    const bool same = ft_name_is(file, NULL, name);
+    ft_free(file);
+    return same;
+}
+
+int ft_store_unfinished(const ft_serve_list *l, const char *folder, const char *name, ft_removed *r)
+{
+    DIR *d = opendir(folder);
+    const int before = r ? r->files : 0;
+    int n = 0;
+    for (struct dirent *e; d && (e = readdir(d));) {
+        ft_buf b;
+        if (e->d_name[0] == '.') continue;
+        ft_buf_init(&b, 1 << 16);
+        ft_buf_printf(&b, "%s/%s", folder, e->d_name);
+        const char *path = ft_buf_z(&b);
+        if (is_folder(path)) {
+            n += ft_store_unfinished(l, path, name, r);
+        } else if (is_unfinished(path) && is_unfinished_of(path, name)) {
+            n++;
+            if (r) remove_unfinished(path, r);
+        }
+        ft_buf_release(&b);
+    }
+    if (d) closedir(d);
+    if (r && r->files > before) {
+        char *empty = ft_strdup(folder);
+        remove_leftovers(l, empty, r);
+        ft_free(empty);
+    }
+    return n;
 }
 
 /* The section that uses the file; NULL: none. */

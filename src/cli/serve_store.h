@@ -18,9 +18,14 @@ typedef struct ft_removed {
     int files; /* 0: a section */
 } ft_removed;
 
-/* Removes model i: all its parts, and the vision tower beside it unless another model is there; or
- * its section. A file that a section uses stays. Adds what was removed to *r. */
+/* Removes model i: all its parts, those of a download that was not completed, and the vision tower
+ * beside it unless another model is there; or its section. A file that a section uses stays. Adds
+ * what was removed to *r. */
 ft_status ft_store_remove(const ft_serve_list *l, int i, ft_removed *r, ft_err *err);
+/* The number of unfinished downloads (FILE.gguf.part) of a model in the folder and below it. Unless
+ * r is NULL they are removed, but for those that a process is writing. */
+int ft_store_unfinished(const ft_serve_list *l, const char *folder, const char *name,
+                        ft_removed *r);
 /* Adds the section `name`: model i with parameters, a JSON object with Ollama's names; NULL: none.
  */
 ft_status ft_store_derive(const ft_serve_list *l, const ft_opts *o, int i, const char *name,

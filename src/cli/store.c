@@ -161,6 +161,20 @@ static ft_status find_model(const ft_serve_list *l, const char *text, int *at, f
     return st;
 }
 
+/* A model of which there is nothing but an unfinished download. */
+static ft_status remove_unfinished(const ft_serve_list *l, const char *name, ft_err *err)
+{
+    ft_removed r = {0};
+    char size[24];
+    ft_store_unfinished(l, l->dir, name, &r);
+    if (!r.files)
+        return ft_fail(err, FT_EINVAL, "\"%.120s\" is being downloaded and cannot be removed",
+                       name);
+    printf("removed the unfinished download of %s: %d file%s, %llu bytes (%s)\n", name, r.files,
+           r.files == 1 ? "" : "s", (unsigned long long)r.bytes, ft_human_bytes(size, r.bytes));
+    return FT_OK;
+}
+
 static ft_status remove_one(ft_serve_list *l, int i, ft_err *err)
 {
     ft_removed r = {0};
@@ -182,10 +196,19 @@ static ft_status remove_all(ft_serve_list *l, const ft_opts *o, ft_err *err)
     const int n = ft_opts_n_word(o);
     int *at = ft_alloc(sizeof *at * (size_t)n);
     ft_status st = FT_OK;
-    for (int k = 0; k < n && !st; k++) st = find_model(l, ft_opts_word(o, k), &at[k], err);
+    for (int k = 0; k < n && !st; k++) {
+        st = find_model(l, ft_opts_word(o, k), &at[k], err);
+        if (st != FT_ENOTFOUND || !ft_store_unfinished(l, l->dir, ft_opts_word(o, k), NULL))
+            continue;
+        at[k] = -1;
+        st = FT_OK;
+    }
     for (int files = 0; files < 2; files++)
         for (int k = 0; k < n && !st; k++)
-            if (!l->at[at[k]].gone && l->at[at[k]].preset == !files) st = remove_one(l, at[k], err);
+            if (at[k] < 0 && files)
+                st = remove_unfinished(l, ft_opts_word(o, k), err);
+            else if (at[k] >= 0 && !l->at[at[k]].gone && l->at[at[k]].preset == !files)
+                st = remove_one(l, at[k], err);
     ft_free(at);
     return st;
 }

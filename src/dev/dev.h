@@ -24,21 +24,26 @@ typedef struct ft_dev_limits {
     int graphs, draft_graphs; /* steps to be captured: of the whole model, of one draft layer */
 } ft_dev_limits;
 
+#define FT_ALLOC_SCRATCH "scratch"
+
 struct ft_dev {
     const ft_ops *op;
     const char *name; /* "cpu", "cuda", "ref" */
     int threads;
-    bool cpu;          /* computes on a CPU, of this machine or another */
-    bool remote;       /* of another process: it has no ops of vision towers */
-    bool keep_ops;     /* benchmarks: commit keeps the recorded ops so that they can run again */
-    bool unified;      /* device memory is host memory: results can be read without a copy */
-    bool captures;     /* steps are captured; the first steps of a shape are slow */
-    bool uncaptured;   /* set by replay: this step had no graph, so its time is not typical */
-    bool pipelined;    /* a step may be recorded while earlier ones run: record copies the batch */
+    bool cpu;        /* computes on a CPU, of this machine or another */
+    bool remote;     /* of another process: it has no ops of vision towers */
+    bool keep_ops;   /* benchmarks: commit keeps the recorded ops so that they can run again */
+    bool unified;    /* device memory is host memory: results can be read without a copy */
+    bool captures;   /* steps are captured; the first steps of a shape are slow */
+    bool uncaptured; /* set by replay: this step had no graph, so its time is not typical */
+    bool pipelined;  /* a step may be recorded while earlier ones run: record copies the batch */
+    double busy_s;   /* seconds from the start of steps on the device to their end, in total, by
+                      * its own clock; 0: it has none */
     const ft_batch *batch; /* of the step being recorded */
 
-    /* The tensor that the next bind or alloc calls belong to; NULL: activations. Only a device made
-     * of several (dev/split.h) has this function. */
+    /* The tensor that the next bind or alloc calls belong to; NULL: activations; FT_ALLOC_SCRATCH:
+     * those that a step writes before it reads them. Only a device made of several (dev/split.h)
+     * has this function. */
     void (*alloc_for)(ft_dev *, const char *tensor);
     /* Makes the device the one that the calling thread's ops use; needed where several devices of a
      * kind are used in turns. NULL: nothing to do. */
@@ -73,6 +78,11 @@ struct ft_dev {
     /* While on, steps are captured under their shapes but do not run: their results are undefined.
      * NULL: a device that does not capture steps. */
     void (*capture)(ft_dev *, bool on);
+    /* For a device made of several. Captures the ops up to commit under this pass, and runs them
+     * unless steps are only captured; NULL: the graph is dropped. And whether replay would find
+     * it. NULL: a device that does not capture steps. */
+    void (*capture_pass)(ft_dev *, const void *pass);
+    bool (*captured)(ft_dev *, const void *pass);
     ft_status (*sync)(ft_dev *, ft_err *err);
     /* Bytes of memory that can still be allocated; 0: unknown. */
     uint64_t (*free_bytes)(ft_dev *);

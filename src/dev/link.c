@@ -1,6 +1,26 @@
 #define _GNU_SOURCE
 #include "dev/link.h"
 
+#include <stdio.h>
+#include <string.h>
+
+bool ft_ranks_alike(const ft_rank_hello *all, int n, char *why, size_t cap)
+{
+    for (int i = 1; i < n; i++) {
+        const ft_rank_info *first = &all[0].info, *own = &all[i].info;
+        if (all[i].magic != FT_RANK_MAGIC) {
+            snprintf(why, cap, "rank %d has another byte order than rank 0", i);
+            return false;
+        }
+        if (strncmp(own->version, first->version, sizeof own->version)) {
+            snprintf(why, cap, "rank %d (%.63s) is foretoken %.95s, rank 0 is %.95s", i, own->host,
+                     own->version, first->version);
+            return false;
+        }
+    }
+    return true;
+}
+
 #ifndef FT_HAVE_MPI
 
 ft_status ft_link_open(const char *version, ft_err *err)
@@ -65,14 +85,11 @@ bool ft_link_waiting(int from, int tag)
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 enum {
-    MAGIC = 0x01020304,          /* reads differently in the other byte order */
     PIECE = 256 << 20,           /* of a message: MPI counts in int */
     SPIN_NS = 50 * 1000,         /* waiting without sleeping */
     CHECK_NS = 20 * 1000 * 1000, /* between looks at the connections */
@@ -255,15 +272,10 @@ static void *pump(void *arg)
     return NULL;
 }
 
-typedef struct hello {
-    uint32_t magic;
-    ft_rank_info info;
-} hello;
-
 /* Rank 0 compares; all ranks learn the result. */
 static ft_status compare_ranks(const char *version, ft_err *err)
 {
-    hello own = {.magic = MAGIC}, *all = ft_new_n(hello, (size_t)job.size);
+    ft_rank_hello own = {.magic = FT_RANK_MAGIC}, *all = ft_new_n(ft_rank_hello, (size_t)job.size);
     char why[300] = "";
     MPI_Comm here;
     snprintf(own.info.version, sizeof own.info.version, "%s", version);
@@ -277,13 +289,7 @@ static ft_status compare_ranks(const char *version, ft_err *err)
     job.info = ft_new_n(ft_rank_info, (size_t)job.size);
     for (int i = 0; i < job.size; i++) job.info[i] = all[i].info;
     job.info[job.rank] = own.info;
-    for (int i = 1; !job.rank && i < job.size && !*why; i++) {
-        if (all[i].magic != MAGIC)
-            snprintf(why, sizeof why, "rank %d has another byte order than rank 0", i);
-        else if (strcmp(all[i].info.version, own.info.version))
-            snprintf(why, sizeof why, "rank %d (%s) is foretoken %s, rank 0 is %s", i,
-                     all[i].info.host, all[i].info.version, own.info.version);
-    }
+    if (!job.rank) ft_ranks_alike(all, job.size, why, sizeof why);
     ft_free(all);
     MPI_Bcast(why, sizeof why, MPI_CHAR, 0, MPI_COMM_WORLD);
     return *why ? ft_fail(err, FT_EUNSUPPORTED, "%s", why) : FT_OK;

@@ -18,6 +18,15 @@ typedef struct ft_rank_info {
     int32_t local_rank, local_size; /* among the ranks of its machine */
 } ft_rank_info;
 
+/* What the ranks send to rank 0 when the job starts. */
+enum { FT_RANK_MAGIC = 0x01020304 }; /* reads differently in the other byte order */
+typedef struct ft_rank_hello {
+    uint32_t magic;
+    ft_rank_info info;
+} ft_rank_hello;
+/* Whether all n ranks fit together; if not, `why` names the first that does not. */
+bool ft_ranks_alike(const ft_rank_hello *all, int n, char *why, size_t cap);
+
 enum { FT_LINK_COMMAND = 1, FT_LINK_REPLY, FT_LINK_ROWS, FT_LINK_ACK }; /* tags */
 
 /* Joins the job if the program was started by mpirun. Fails, on rank 0 with a message that names

@@ -117,10 +117,99 @@ void ft_lora_shared_expert(ft_step *s, ft_mat y, ft_mat x, const ft_shared_exper
     s->arena_used = used;
 }
 
-size_t ft_lora_arena(int T, int n, int r)
+/* ---- routed experts ---- */
+
+static bool changes(const ft_step *s, const ft_weight *w)
+{
+    for (const ft_lora *l = w->lora; l; l = l->next)
+        if (is_active(s, l)) return true;
+    return false;
+}
+
+/* Rows of the step of which the experts are computed: those from `first` on. */
+typedef struct choices {
+    ft_expert_choice r;
+    int first, rows;
+} choices;
+
+/* y += scale B A x, each choice with its expert's matrices; y = for the first of them with !acc. */
+static void add_experts(ft_step *s, ft_mat y, ft_mat x, const ft_weight *w, const choices *c,
+                        bool acc)
+{
+    for (const ft_lora *l = w->lora; l; l = l->next) {
+        const size_t used = s->arena_used;
+        if (!is_active(s, l)) continue;
+        const int n = c->rows * c->r.K, rank = l->a.n, cols = padded(rank);
+        ft_mat r = ft_take_rows(s, n, cols), q = ft_take_rows(s, n, cols);
+        ft_expert_linear(s, ft_cols(r, 0, rank), x, &l->a, c->r, false);
+        ft_mixing m = scales_of(s, l->adapter); /* the choices of a row have one scale */
+        m.w += c->first;
+        ft_mix(s, ft_mat_at(q.p, c->rows, c->r.K * cols), ft_mat_at(r.p, c->rows, c->r.K * cols), m,
+               false);
+        ft_expert_linear(s, y, ft_cols(q, 0, rank), &l->b, c->r, acc);
+        acc = true;
+        s->arena_used = used;
+    }
+}
+
+/* z = down' h' - down h = down (h' - h) + B A h' of each choice, h and h' the hidden values without
+ * and with adapters. */
+static void change_of_experts(ft_step *s, ft_mat z, ft_mat x, const ft_experts *e, const choices *c)
+{
+    const bool fused = e->gate_up.data != NULL;
+    const bool inner = changes(s, &e->gate) || changes(s, &e->up) || changes(s, &e->gate_up);
+    const ft_mat both = ft_take_rows(s, z.T, 2 * e->F), d = ft_take_rows(s, z.T, e->F);
+    const ft_mat g = ft_cols(both, 0, e->F), u = ft_cols(both, e->F, e->F);
+    const ft_product_out o[] = {{fused ? both : g, fused ? &e->gate_up : &e->gate}, {u, &e->up}};
+    for (int i = 0; i < 2 - fused; i++) ft_expert_linear(s, o[i].y, x, o[i].w, c->r, false);
+    if (inner) {
+        ft_act_mul(s, d, g, u, e->act);
+        for (int i = 0; i < 2 - fused; i++) add_experts(s, o[i].y, x, o[i].w, c, true);
+    }
+    ft_act_mul(s, g, g, u, e->act);
+    if (inner) {
+        ft_add(s, d, d, -0.5f); /* exactly -d */
+        ft_add(s, d, g, 1);
+        ft_expert_linear(s, z, d, &e->down, c->r, false);
+    }
+    add_experts(s, z, g, &e->down, c, inner);
+}
+
+/* As with the shared expert, moe has added the experts without adapters. */
+void ft_lora_experts(ft_step *s, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_choice r)
+{
+    const int D = ft_mat_cols(y);
+    if (!changes(s, &e->gate) && !changes(s, &e->up) && !changes(s, &e->gate_up) &&
+        !changes(s, &e->down))
+        return;
+    for (int first = 0; first < y.T; first += FT_LORA_ROWS) {
+        const size_t used = s->arena_used, at = (size_t)first * (size_t)r.K;
+        const int rows = FT_MIN(y.T - first, FT_LORA_ROWS);
+        const choices c = {{r.id + at, r.w + at, r.K}, first, rows};
+        ft_mat z = ft_take_rows(s, rows * r.K, D);
+        change_of_experts(s, z, ft_rows(x, first, rows), e, &c);
+        ft_mix(s, ft_rows(y, first, rows), z, (ft_mixing){s->lora.row, c.r.w, r.K}, true);
+        s->arena_used = used;
+    }
+}
+
+/* ---- memory ---- */
+
+size_t ft_lora_arena(int T, const ft_lora_sizes *n)
 {
     ft_step s = {.T = T};
-    ft_take(&s, n);
-    ft_take(&s, 2 * FT_LORA_PRODUCTS * padded(r));
+    ft_take(&s, n->shared);
+    ft_take(&s, 2 * FT_LORA_PRODUCTS * padded(n->rank));
+    if (!n->routed) return s.arena_used;
+    s.T = FT_MIN(T, FT_LORA_ROWS) * n->chosen;
+    ft_take(&s, n->routed); /* results, gate and up, hidden values */
+    ft_take(&s, 2 * n->routed);
+    ft_take(&s, n->routed);
+    ft_take(&s, 2 * padded(n->rank));
     return s.arena_used;
+}
+
+int ft_lora_rows(int T, const ft_lora_sizes *n)
+{
+    return FT_MAX(T, n->routed ? FT_MIN(T, FT_LORA_ROWS) * n->chosen : 0);
 }

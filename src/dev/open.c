@@ -79,7 +79,8 @@ ft_status ft_dev_open(ft_dev **out, const char *name, int threads, ft_err *err)
     else if (!strcmp(name, "ref"))
         *out = ft_dev_ref();
     else
-        return ft_fail(err, FT_EINVAL, "device \"%s\", want cpu, cuda, cuda:N, vulkan, vulkan:N, auto or ref",
+        return ft_fail(err, FT_EINVAL,
+                       "device \"%s\", want cpu, cuda, cuda:N, vulkan, vulkan:N, auto or ref",
                        name);
     return FT_OK;
 }

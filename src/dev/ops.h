@@ -143,6 +143,20 @@ typedef struct ft_mixing {
     int n;
 } ft_mixing;
 
+/* Attention among the rows of a step, which all see each other, without a cache: vision towers. */
+typedef struct ft_image_attn {
+    ft_mat q, k, v; /* [T, H, d], d even and at most FT_IMAGE_HEAD */
+    float scale;
+    /* Norms of each head of q, k and v before the rotation, v without a weight; eps < 0: none. */
+    float eps;
+    ft_vec q_norm, k_norm;
+    /* Angles of q and k, as for norm_rope: cs[0] rotates the whole head; with cs[1] (p not NULL)
+     * each rotates a half. */
+    ft_mat cs[2];
+} ft_image_attn;
+
+enum { FT_IMAGE_HEAD = 128 };
+
 typedef struct ft_ops {
     /* y[t] = scale * W[ft_token_of(t)] */
     void (*embed)(ft_dev *, ft_mat y, const ft_weight *w, float scale);
@@ -212,6 +226,10 @@ typedef struct ft_ops {
      * dev/step.h calls glu, sigmoid_mul, linear and moe instead. */
     void (*moe_shared)(ft_dev *, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_choice r,
                        ft_mat tmp, const ft_shared_expert *sh);
+    /* Products with one matrix of w for each choice: y[i] = W[r.id[i]] x, with y: [T * K, n], and x:
+     * [T, k], or [T * K, k]; y += when acc. NULL: no adapters for experts. */
+    void (*expert_linear)(ft_dev *, ft_mat y, ft_mat x, const ft_weight *w, ft_expert_choice r,
+                          bool acc);
     /* y[T, V] = W x for the tokens of the `top` centroids with the largest scores, -inf for the
      * others. score: [T, n_c]; order: V ids, V / n_c per centroid. Equal scores: the lower index
      * first. */
@@ -224,6 +242,12 @@ typedef struct ft_ops {
     void (*layernorm)(ft_dev *, ft_mat y, ft_mat x, ft_vec w, ft_vec b, float eps);
     /* y = act((y + b) * w), b and w one value per column or none. */
     void (*affine)(ft_dev *, ft_mat y, ft_vec b, ft_vec w, ft_act act);
+    /* y = act(x W^T + b), b one value per column or none; y += x W^T + b when acc. NULL: dev/step.h
+     * calls linear and affine instead. */
+    void (*dense)(ft_dev *, ft_mat y, ft_mat x, const ft_weight *w, ft_vec b, ft_act act, bool acc);
+    /* o = softmax(scale q k^T) v. May change q, k and v. NULL: dev/step.h calls rmsnorm, norm_rope,
+     * kv_put and attend instead, for a batch whose rows are the cache of layer 0. */
+    void (*attend_image)(ft_dev *, ft_mat o, const ft_image_attn *a);
     /* y = min(max(x, lo), hi). y may be x. */
     void (*clamp)(ft_dev *, ft_mat y, ft_mat x, float lo, float hi);
     /* y[t] = sum over j < n of m.w[t, j] x[m.row[t, j]], in the order of j; y += when acc. */

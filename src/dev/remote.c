@@ -93,9 +93,15 @@ static ft_status answer(ft_remote *r, void *out, size_t n, ft_err *err)
     flush_all();
     if (!r->failed && !ft_link_recv(r->rank, FT_LINK_REPLY, &a, sizeof a, &why) && !a.status) {
         r->asked = false;
-        if (!n || !ft_link_recv(r->rank, FT_LINK_REPLY, out, n, &why)) return FT_OK;
+        if (a.bytes != (uint32_t)n)
+            ft_fail(&why, FT_EFORMAT, "rank %d answers with %u bytes, want %zu", r->rank, a.bytes,
+                    n);
+        else if (!n || !ft_link_recv(r->rank, FT_LINK_REPLY, out, n, &why))
+            return FT_OK;
     } else if (!r->failed && !why.code) {
         r->asked = false;
+        a.text[sizeof a.text - 1] = 0;
+        if (a.status > 0 || a.status < FT_ENOSPC) a.status = FT_EIO;
         return ft_fail(err, (ft_status)a.status, "rank %d (%s): %s", r->rank,
                        ft_link_info(r->rank)->host, a.text);
     }
@@ -340,7 +346,8 @@ static void put_batch(ft_remote *r, const ft_batch *b)
                                   b->slots,
                                   (b->image_row ? FT_REMOTE_HAS_IMAGES : 0) |
                                       (b->ahead ? FT_REMOTE_HAS_AHEAD : 0),
-                                  b->pad_spans};
+                                  b->pad_spans,
+                                  (uintptr_t)b->drawn};
     const int32_t *const each[] = {b->token, b->pos[0],  b->pos[1],  b->pos[2], b->cell,
                                    b->end,   b->span_of, b->src_row, b->dst_row};
     ft_remote_put(r, &head, sizeof head);
@@ -430,14 +437,15 @@ static ft_status open_range(ft_remote *r, ft_err *err)
 
 static void fill_device(ft_remote *r, const ft_remote_facts *f)
 {
-    snprintf(r->name, sizeof r->name, "rank %d (%s)", r->rank, f->name);
+    snprintf(r->name, sizeof r->name, "rank %d (%.63s)", r->rank, f->name);
     r->ops = ft_remote_ops;
     if (!f->moe_shared) r->ops.moe_shared = NULL;
+    if (!f->expert_linear) r->ops.expert_linear = NULL;
     r->dev = (ft_dev){
         .op = &r->ops,
         .name = r->name,
-        .threads = f->threads,
-        .cpu = f->cpu,
+        .threads = FT_MAX(f->threads, 1),
+        .cpu = f->cpu != 0,
         .remote = true,
         .copy_from = copy_from,
         .alloc = remote_alloc,

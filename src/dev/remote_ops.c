@@ -228,6 +228,17 @@ static void moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_ch
     PUT(acc);
 }
 
+static void expert_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, ft_expert_choice c,
+                          bool acc)
+{
+    BEGIN(EXPERT_LINEAR);
+    PUT(y);
+    PUT(x);
+    put_weight(r, w);
+    PUT(c);
+    PUT(acc);
+}
+
 static void moe_shared(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_choice c,
                        ft_mat tmp, const ft_shared_expert *sh)
 {
@@ -296,6 +307,7 @@ const ft_ops ft_remote_ops = {
     .gated_norm = gated_norm,
     .route = route,
     .moe = moe,
+    .expert_linear = expert_linear,
     .moe_shared = moe_shared,
     .centroid_head = centroid_head,
     .image_rows = image_rows,

@@ -5,11 +5,18 @@
 #include "base/mem.h"
 #include "dev/remote_serve_priv.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_FILES = 64, ARENA = 1 << 20, PATHS = 4096 };
+enum {
+    MAX_FILES = 64,
+    ARENA = 1 << 20,
+    PATHS = 4096,
+    MAX_WEIGHTS = 1 << 20,
+    MAX_SIZE = 1 << 26, /* of a dimension */
+};
 
 /* ---- reading arguments ---- */
 
@@ -78,7 +85,7 @@ static void reply(ft_remote_server *s, ft_status st, const ft_err *err, const vo
 /* ---- memory ---- */
 
 /* Allocations are in the order of their addresses, which only grow. */
-void *ft_serve_address(const ft_remote_server *s, uint64_t p)
+void *ft_serve_address(ft_remote_server *s, uint64_t p, uint64_t n)
 {
     int lo = 0, hi = s->n_mem;
     if (!p) return NULL;
@@ -89,12 +96,18 @@ void *ft_serve_address(const ft_remote_server *s, uint64_t p)
         else
             lo = mid + 1;
     }
-    return lo ? s->mem[lo - 1].p + (p - s->mem[lo - 1].at) : NULL;
+    const ft_serve_mem *m = lo ? &s->mem[lo - 1] : NULL;
+    if (m && p - m->at <= m->bytes && n <= m->bytes - (p - m->at)) return m->p + (p - m->at);
+    ft_serve_fail(s, FT_EFORMAT, "a command of rank 0 uses memory that is not allocated");
+    return NULL;
 }
 
-static void *take_address(ft_remote_server *s)
+/* An address, a number of bytes, and the memory. */
+static void *take_memory(ft_remote_server *s, uint64_t *n)
 {
-    return ft_serve_address(s, take_u64(s));
+    const uint64_t at = take_u64(s);
+    *n = take_u64(s);
+    return ft_serve_address(s, at, *n);
 }
 
 static void alloc_memory(ft_remote_server *s)
@@ -102,6 +115,9 @@ static void alloc_memory(ft_remote_server *s)
     const uint64_t at = take_u64(s), bytes = take_u64(s);
     ft_err err = {0};
     ft_status st = FT_OK;
+    const ft_serve_mem *last = s->n_mem ? &s->mem[s->n_mem - 1] : NULL;
+    if (!at || at + bytes < at || (last && at <= last->at + last->bytes))
+        ft_serve_fail(s, FT_EFORMAT, "rank 0 allocates memory that it has already");
     void *p = s->failed ? NULL : s->dev->alloc(s->dev, bytes);
     if (!p)
         st = ft_fail(&err, FT_ENOMEM, "no device memory for %llu bytes", (unsigned long long)bytes);
@@ -131,10 +147,10 @@ static void wrote(ft_remote_server *s)
 
 static void write_memory(ft_remote_server *s)
 {
-    void *to = take_address(s);
-    const uint64_t n = take_u64(s);
+    uint64_t n;
+    void *to = take_memory(s, &n);
     const void *from = ft_serve_bytes(s, n);
-    if (s->failed) return;
+    if (s->failed || !to || !from) return;
     s->dev->commit(s->dev);
     s->dev->upload(s->dev, to, from, n);
     wrote(s);
@@ -160,9 +176,10 @@ static const void *read_memory(ft_remote_server *s, const void *from, size_t n)
 
 static void move_memory(ft_remote_server *s)
 {
-    void *to = take_address(s), *from = take_address(s);
-    const uint64_t n = take_u64(s);
-    if (s->failed) return;
+    const uint64_t dst = take_u64(s);
+    uint64_t n;
+    void *from = take_memory(s, &n), *to = ft_serve_address(s, dst, n);
+    if (s->failed || !to || !from) return;
     s->dev->commit(s->dev);
     s->dev->move(s->dev, to, from, n);
     wrote(s);
@@ -170,23 +187,31 @@ static void move_memory(ft_remote_server *s)
 
 static void push(ft_remote_server *s)
 {
-    const int rank = (int)take_u64(s);
-    const void *from = take_address(s);
-    const uint64_t n = take_u64(s);
+    const uint64_t rank = take_u64(s);
+    uint64_t n;
+    const void *from = take_memory(s, &n);
+    if (!from || rank >= (uint64_t)ft_link_size()) {
+        ft_serve_fail(s, FT_EFORMAT, "rank 0 wants rows to be sent that do not exist");
+        return;
+    }
     if (s->failed) from = staging(s, n); /* the other rank waits for them */
-    ft_link_send(rank, FT_LINK_ROWS, s->failed ? from : read_memory(s, from, n), n);
+    ft_link_send((int)rank, FT_LINK_ROWS, s->failed ? from : read_memory(s, from, n), n);
 }
 
 static void pull(ft_remote_server *s)
 {
-    const int rank = (int)take_u64(s);
-    void *to = take_address(s);
-    const uint64_t n = take_u64(s);
+    const uint64_t rank = take_u64(s);
+    uint64_t n;
+    void *to = take_memory(s, &n);
     ft_err err = {0};
+    if (!to || rank >= (uint64_t)ft_link_size()) {
+        ft_serve_fail(s, FT_EFORMAT, "rank 0 wants rows to be received that do not exist");
+        return;
+    }
     s->dev->commit(s->dev);
     const bool direct = s->dev->unified && !s->failed;
     void *host = direct ? to : staging(s, n);
-    if (ft_link_recv(rank, FT_LINK_ROWS, host, n, &err)) ft_serve_fail(s, FT_EIO, err.text);
+    if (ft_link_recv((int)rank, FT_LINK_ROWS, host, n, &err)) ft_serve_fail(s, FT_EIO, err.text);
     if (s->failed) return;
     if (!direct) s->dev->upload(s->dev, to, host, n);
     wrote(s);
@@ -219,26 +244,50 @@ static void open_file(ft_remote_server *s)
     reply(s, st, &err, NULL, 0);
 }
 
+/* A weight of a known type, whose rows are whole blocks. Pointers of rank 0 mean nothing here. */
+static bool take_weight(ft_remote_server *s, ft_weight *w)
+{
+    const unsigned char *from = ft_serve_bytes(s, sizeof *w);
+    /* a byte that is neither 0 nor 1 is no bool */
+    for (size_t i = offsetof(ft_weight, lookup); i <= offsetof(ft_weight, rounded); i++)
+        if (from[i] > 1) from = NULL, i = sizeof *w;
+    if (from) memcpy(w, from, sizeof *w);
+    const ft_type_info *t = from ? ft_type_of((uint32_t)w->type) : NULL;
+    const bool ok = t && t->name && w->n > 0 && w->n <= MAX_SIZE && w->k > 0 && w->k <= MAX_SIZE &&
+                    w->E > 0 && w->E <= MAX_SIZE && w->k % t->elems == 0;
+    if (!ok) {
+        ft_serve_fail(s, FT_EFORMAT, "a weight of rank 0 has a wrong type or size");
+        *w = (ft_weight){.n = 1, .k = 1, .E = 1};
+    }
+    w->name = "a weight of rank 0";
+    w->lora = NULL;
+    w->data = w->packed = NULL;
+    w->scale = ft_serve_address(s, (uintptr_t)w->scale, sizeof *w->scale * (size_t)w->E);
+    w->row_bytes = ft_type_row(w->type, (size_t)w->k);
+    return ok && !s->failed;
+}
+
 static void bind_weight(ft_remote_server *s)
 {
     uint32_t id;
     ft_err err = {0};
     ft_serve_weight w = {0};
     memcpy(&id, ft_serve_bytes(s, sizeof id), sizeof id);
-    memcpy(&w.w, ft_serve_bytes(s, sizeof w.w), sizeof w.w);
+    bool ok = take_weight(s, &w.w);
     const uint64_t bytes = take_u64(s), file = take_u64(s), at = take_u64(s);
+    const uint64_t rows = (uint64_t)w.w.n * (uint64_t)w.w.E;
     const void *data = NULL;
+    ok = ok && id && id < MAX_WEIGHTS && (id >= s->cap_weight || !s->weight[id].w.data) &&
+         bytes / rows == w.w.row_bytes && bytes % rows == 0;
     if (file && file <= (uint64_t)s->n_file && at <= s->file[file - 1].bytes &&
         bytes <= s->file[file - 1].bytes - at)
         data = s->file[file - 1].data + at;
-    else if (!file && ft_serve_bytes(s, 0) && bytes <= s->left)
+    else if (!file && bytes && bytes <= s->left)
         data = w.own = memcpy(ft_alloc_aligned(bytes + 64, 64), ft_serve_bytes(s, bytes), bytes);
-    w.w.name = "a weight of rank 0";
-    w.w.lora = NULL;
-    w.w.scale = ft_serve_address(s, (uintptr_t)w.w.scale);
-    w.w.data = w.w.packed = NULL;
-    ft_status st = data ? s->dev->bind(s->dev, &w.w, data, &err)
-                        : ft_fail(&err, FT_EFORMAT, "a weight outside of its file");
+    ft_status st = !s->failed && ok && data
+                       ? s->dev->bind(s->dev, &w.w, data, &err)
+                       : ft_fail(&err, FT_EFORMAT, "a weight outside of its file");
+    if (st) ft_free(w.own);
     if (id >= s->cap_weight && !st) {
         const uint32_t cap = 2 * id + 64;
         s->weight = ft_realloc(s->weight, sizeof *s->weight * cap);
@@ -265,14 +314,17 @@ static void open_device(ft_remote_server *s)
 {
     ft_err err = {0};
     ft_remote_facts f = {0};
-    s->failed = FT_OK;
-    const ft_status st = ft_dev_open(&s->dev, s->p.device, s->p.threads, &err);
+    if (s->dev) ft_serve_fail(s, FT_EFORMAT, "rank 0 opens a device twice");
+    if (!s->dev) s->failed = FT_OK;
+    const ft_status st =
+        s->dev ? s->failed : ft_dev_open(&s->dev, s->p.device, s->p.threads, &err);
     if (!st) {
         snprintf(f.name, sizeof f.name, "%.16s on %.40s", s->dev->name,
                  ft_link_info(ft_link_rank())->host);
         f.threads = s->dev->threads;
         f.cpu = s->dev->cpu;
         f.moe_shared = s->dev->op->moe_shared != NULL;
+        f.expert_linear = s->dev->op->expert_linear != NULL;
     }
     reply(s, st, &err, &f, sizeof f);
 }
@@ -301,6 +353,8 @@ static void close_device(ft_remote_server *s)
     s->cap_weight = 0;
     s->n_mem = s->n_file = 0;
     s->n_pages = s->batch_cap = 0;
+    s->top_page[0] = s->top_page[1] = 0;
+    s->batch = (ft_batch){0};
 }
 
 static void answer_sync(ft_remote_server *s)
@@ -314,8 +368,9 @@ static void answer_sync(ft_remote_server *s)
 
 static void answer_read(ft_remote_server *s)
 {
-    const void *from = take_address(s);
-    const uint64_t n = take_u64(s);
+    uint64_t n;
+    const void *from = take_memory(s, &n);
+    if (!from) ft_serve_fail(s, FT_EFORMAT, "rank 0 reads memory that is not allocated");
     reply(s, FT_OK, NULL, s->failed ? NULL : read_memory(s, from, n), n);
 }
 
@@ -326,17 +381,28 @@ static uint64_t share_of_memory(const ft_remote_server *s)
     return s->dev->free_bytes(s->dev) / (uint64_t)FT_MAX(n, 1);
 }
 
+static ft_dev_limits take_limits(ft_remote_server *s)
+{
+    ft_dev_limits l = {0};
+    const unsigned char *from = ft_serve_bytes(s, sizeof l);
+    if (from[offsetof(ft_dev_limits, recent)] <= 1) memcpy(&l, from, sizeof l);
+    const int each[] = {l.rows,  l.k,     l.experts, l.expert_k, l.heads,       l.head_d,
+                        l.ctx,   l.vocab, l.layers,  l.graphs,   l.draft_graphs};
+    for (size_t i = 0; i < FT_COUNT(each); i++)
+        if (each[i] < 0 || each[i] > MAX_SIZE)
+            ft_serve_fail(s, FT_EFORMAT, "rank 0 sets a limit that is too large");
+    return l;
+}
+
 static void answer_number(ft_remote_server *s, ft_remote_op op)
 {
     uint64_t n = 0;
     ft_weight w;
-    ft_dev_limits l;
     if (op == FT_REMOTE_WEIGHT_BYTES) {
-        memcpy(&w, ft_serve_bytes(s, sizeof w), sizeof w);
-        n = s->dev->weight_bytes(s->dev, &w);
+        if (take_weight(s, &w)) n = s->dev->weight_bytes(s->dev, &w);
     } else if (op == FT_REMOTE_STEP_BYTES) {
-        memcpy(&l, ft_serve_bytes(s, sizeof l), sizeof l);
-        n = s->dev->step_bytes(s->dev, &l);
+        const ft_dev_limits l = take_limits(s);
+        if (!s->failed) n = s->dev->step_bytes(s->dev, &l);
     } else {
         n = share_of_memory(s);
     }
@@ -345,10 +411,9 @@ static void answer_number(ft_remote_server *s, ft_remote_op op)
 
 static void answer_reserve(ft_remote_server *s)
 {
-    ft_dev_limits l;
     ft_err err = {0};
-    memcpy(&l, ft_serve_bytes(s, sizeof l), sizeof l);
-    reply(s, s->dev->reserve(s->dev, &l, &err), &err, NULL, 0);
+    const ft_dev_limits l = take_limits(s);
+    reply(s, s->failed ? s->failed : s->dev->reserve(s->dev, &l, &err), &err, NULL, 0);
 }
 
 static void take_model(ft_remote_server *s)
@@ -395,28 +460,46 @@ static bool carry_out(ft_remote_server *s, ft_remote_op op)
     return true;
 }
 
+bool ft_serve_message(ft_remote_server *s, const void *message, size_t n)
+{
+    bool more = true;
+    s->at = message;
+    s->left = n;
+    while (more && s->left) {
+        uint32_t code;
+        memcpy(&code, ft_serve_bytes(s, sizeof code), sizeof code);
+        more = carry_out(s, (ft_remote_op)code);
+    }
+    return more;
+}
+
+void ft_serve_init(ft_remote_server *s, const ft_remote_params *p)
+{
+    *s = (ft_remote_server){.p = *p};
+    s->arena = ft_alloc_aligned(ARENA, 64);
+}
+
+void ft_serve_release(ft_remote_server *s)
+{
+    close_device(s);
+    ft_free(s->arena);
+    ft_free(s->stage);
+    ft_free(s->theirs);
+}
+
 ft_status ft_remote_serve(const ft_remote_params *p, ft_err *err)
 {
-    ft_remote_server s = {.p = *p};
+    ft_remote_server s;
     bool more = true;
     ft_status st = FT_OK;
-    s.arena = ft_alloc_aligned(ARENA, 64);
+    ft_serve_init(&s, p);
     while (more && !st) {
         void *message = NULL;
         size_t n = 0;
         st = ft_link_take(0, FT_LINK_COMMAND, &message, &n, err);
-        s.at = message;
-        s.left = n;
-        while (more && !st && s.left) {
-            uint32_t code;
-            memcpy(&code, ft_serve_bytes(&s, sizeof code), sizeof code);
-            more = carry_out(&s, (ft_remote_op)code);
-        }
+        more = !st && ft_serve_message(&s, message, n);
         ft_free(message);
     }
-    close_device(&s);
-    ft_free(s.arena);
-    ft_free(s.stage);
-    ft_free(s.theirs);
+    ft_serve_release(&s);
     return st;
 }

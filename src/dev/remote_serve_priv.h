@@ -36,6 +36,7 @@ typedef struct ft_remote_server {
     size_t batch_cap;
     int32_t *pages[2];
     size_t n_pages;
+    int32_t top_page[2]; /* the largest of them so far */
     ft_status failed;
     ft_err error;
 } ft_remote_server;
@@ -45,7 +46,13 @@ const void *ft_serve_bytes(ft_remote_server *s, size_t n);
 void ft_serve_fail(ft_remote_server *s, ft_status code, const char *text);
 void *ft_serve_scratch(ft_remote_server *s, size_t n);
 void ft_serve_scratch_ready(ft_remote_server *s); /* before the arguments of an op */
-void *ft_serve_address(const ft_remote_server *s, uint64_t p);
+/* The memory for n bytes at an address of rank 0; NULL: the address is NULL, or they are not in one
+ * allocation, which is an error. */
+void *ft_serve_address(ft_remote_server *s, uint64_t p, uint64_t n);
+/* Carries out the commands of a message; false: the last one was the end. */
+bool ft_serve_message(ft_remote_server *s, const void *message, size_t n);
+void ft_serve_init(ft_remote_server *s, const ft_remote_params *p);
+void ft_serve_release(ft_remote_server *s);
 
 /* remote_serve_ops.c: a batch, and ops. */
 void ft_serve_record(ft_remote_server *s);

@@ -55,6 +55,7 @@ typedef enum ft_remote_op {
     FT_REMOTE_GATED_NORM,
     FT_REMOTE_ROUTE,
     FT_REMOTE_MOE,
+    FT_REMOTE_EXPERT_LINEAR,
     FT_REMOTE_MOE_SHARED,
     FT_REMOTE_CENTROID_HEAD,
     FT_REMOTE_IMAGE_ROWS,
@@ -64,7 +65,7 @@ typedef enum ft_remote_op {
 typedef struct ft_remote_facts {
     char name[64];
     int32_t threads;
-    bool cpu, moe_shared;
+    int32_t cpu, moe_shared, expert_linear; /* 0 or 1 */
     uint64_t free_bytes;
 } ft_remote_facts;
 
@@ -82,7 +83,8 @@ typedef struct ft_remote_batch {
     int32_t T, S, n_out, max_ctx;
     int32_t pages_per_seq, slots;
     int32_t has;
-    bool pad_spans;
+    int32_t pad_spans;
+    uint64_t drawn; /* address */
 } ft_remote_batch;
 
 /* A weight as an argument: its number, and its outputs, which may be fewer than it has. */

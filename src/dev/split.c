@@ -78,7 +78,11 @@ static void alloc_for(ft_dev *d, const char *tensor)
 
 void ft_split_set_rule(ft_dev *d, const ft_split_rule *r)
 {
-    if (d->alloc_for == alloc_for) ((ft_split *)d)->rule = *r;
+    ft_split *s = (ft_split *)d;
+    if (d->alloc_for != alloc_for) return;
+    s->rule = *r;
+    /* ids are sampled where the logits are, if that device can */
+    s->ops.draw = s->part[ft_split_output_side(r)]->op->draw ? ft_split_ops.draw : NULL;
 }
 
 ft_dev *ft_split_device(ft_dev *d, int side)
@@ -109,9 +113,9 @@ ft_dev *ft_split_use(const ft_split *s, int side)
 
 /* ---- memory ---- */
 
-static uint64_t all_of(const ft_split *s)
+uint64_t ft_split_all(const ft_split *s)
 {
-    return s->n == FT_SPLIT_MAX ? UINT64_MAX : (UINT64_C(1) << s->n) - 1;
+    return (UINT64_C(1) << s->n) - 1;
 }
 
 /* The first entry whose address is above p. */
@@ -161,8 +165,12 @@ static void *split_alloc(ft_dev *d, size_t bytes)
 {
     ft_split *s = (ft_split *)d;
     ft_split_mem m = {.bytes = bytes, .side = -1};
-    /* tables that belong to no tensor are needed by all layers */
-    if (s->alloc_for[0] && strcmp(s->alloc_for, "model")) m.side = alloc_side(s);
+    m.scratch = !strcmp(s->alloc_for, FT_ALLOC_SCRATCH);
+    /* tables that belong to no tensor are needed by all layers, factors of experts that are spread
+     * by several devices */
+    if (s->alloc_for[0] && !m.scratch && strcmp(s->alloc_for, "model") &&
+        !ft_split_spreads(&s->rule, s->alloc_for))
+        m.side = alloc_side(s);
     m.p = ft_new_n(unsigned char *, (size_t)s->n);
     for (int i = 0; i < s->n; i++) {
         if (m.side >= 0 && m.side != i) continue;
@@ -175,7 +183,7 @@ static void *split_alloc(ft_dev *d, size_t bytes)
     if (m.side < 0) {
         m.run = ft_new_n(ft_split_run, 64);
         m.cap_run = 64;
-        m.run[m.n_run++] = (ft_split_run){bytes, all_of(s)};
+        m.run[m.n_run++] = (ft_split_run){bytes, ft_split_all(s)};
     }
     if (s->n_mem == s->cap_mem)
         s->mem = ft_realloc(s->mem, sizeof m * (size_t)(s->cap_mem = 2 * s->cap_mem + 64));
@@ -212,7 +220,7 @@ static int run_from(ft_split_mem *m, size_t at)
     return i + 1;
 }
 
-static void join_runs(ft_split_mem *m)
+void ft_split_join_runs(ft_split_mem *m)
 {
     int n = 0;
     for (int i = 0; i < m->n_run; i++) {
@@ -224,13 +232,12 @@ static void join_runs(ft_split_mem *m)
     m->n_run = n;
 }
 
-/* After everything recorded so far on both devices. */
-static void copy_between(ft_split *s, int from, void *src, int to, void *dst, size_t n)
+void ft_split_copy(ft_split *s, int from, void *src, int to, void *dst, size_t n)
 {
-    ft_dev *a = ft_split_use(s, from);
-    a->commit(a);
-    ft_dev *b = ft_split_use(s, to);
-    b->commit(b);
+    ft_dev *a = s->part[from], *b = s->part[to];
+    ft_split_commit_part(s, from);
+    ft_split_commit_part(s, to);
+    if (s->plans.only) return;
     if (b->copy_from && b->copy_from(b, dst, a, src, n)) return;
     if (!b->unified && !a->unified && n > s->bounce_bytes) {
         ft_free(s->bounce);
@@ -254,10 +261,10 @@ int ft_split_last(uint64_t mask)
 uint64_t ft_split_valid(const ft_split *s, const void *from, size_t n)
 {
     const ft_split_mem *m = ft_split_find(s, from);
-    if (!m) return all_of(s);
+    if (!m) return ft_split_all(s);
     if (m->side >= 0) return UINT64_C(1) << m->side;
     const size_t lo = offset_in(m, from), hi = lo + n;
-    uint64_t mask = all_of(s);
+    uint64_t mask = ft_split_all(s);
     size_t at = 0;
     for (int i = 0; i < m->n_run && at < hi; at = m->run[i++].end)
         if (m->run[i].end > lo) mask &= m->run[i].mask;
@@ -267,17 +274,23 @@ uint64_t ft_split_valid(const ft_split *s, const void *from, size_t n)
 void ft_split_need(ft_split *s, const void *from, size_t n, int side)
 {
     ft_split_mem *m = ft_split_find(s, from);
-    if (!m || m->side >= 0 || ft_split_valid(s, from, n) >> side & 1) return;
+    if (!m || m->side >= 0) return;
+    if (s->plans.capturing) ft_split_note_read(s, m, from, n, side);
+    if (ft_split_valid(s, from, n) >> side & 1) return;
     const size_t lo = offset_in(m, from), hi = lo + n;
     const int first = run_from(m, lo), last = run_from(m, hi);
     for (int i = first; i < last; i++) {
         if (m->run[i].mask >> side & 1) continue;
         const size_t at = i ? m->run[i - 1].end : 0;
-        const int by = ft_split_last(m->run[i].mask);
-        copy_between(s, by, m->p[by] + at, side, m->p[side] + at, m->run[i].end - at);
+        const int by = ft_split_last(m->run[i].mask & ~FT_SPLIT_FRESH);
+        const size_t bytes = m->run[i].end - at;
+        ft_split_copy(s, by, m->p[by] + at, side, m->p[side] + at, bytes);
+        /* others are made before a captured step begins (ft_split_note_read) */
+        if (m->run[i].mask & FT_SPLIT_FRESH)
+            ft_split_note_copy(s, by, m->p[by] + at, side, m->p[side] + at, bytes);
         m->run[i].mask |= UINT64_C(1) << side;
     }
-    join_runs(m);
+    ft_split_join_runs(m);
     /* A device may cache its activations in other forms: invalidates them. */
     ft_dev *part = ft_split_use(s, side);
     if (part->unified) part->record(part, part->batch);
@@ -289,8 +302,9 @@ void ft_split_wrote_all(ft_split *s, const void *from, size_t n, uint64_t mask)
     if (!m || m->side >= 0) return;
     const size_t lo = offset_in(m, from);
     const int first = run_from(m, lo), last = run_from(m, lo + n);
+    if (s->plans.capturing) mask |= FT_SPLIT_FRESH;
     for (int i = first; i < last; i++) m->run[i].mask = mask;
-    join_runs(m);
+    ft_split_join_runs(m);
 }
 
 void ft_split_wrote(ft_split *s, const void *from, size_t n, int side)
@@ -312,7 +326,8 @@ static void upload(ft_dev *d, void *dst, const void *src, size_t bytes)
         if (part->unified && m->side < 0) part->record(part, part->batch);
         if (!everywhere) break;
     }
-    ft_split_wrote_all(s, dst, bytes, everywhere ? all_of(s) : UINT64_C(1) << FT_MAX(m->side, 0));
+    ft_split_wrote_all(s, dst, bytes,
+                       everywhere ? ft_split_all(s) : UINT64_C(1) << FT_MAX(m->side, 0));
 }
 
 static void download(ft_dev *d, void *dst, const void *src, size_t bytes)
@@ -339,25 +354,47 @@ static void move(ft_dev *d, void *dst, const void *src, size_t bytes)
 
 /* ---- weights and steps ---- */
 
+/* Steps are captured if all devices that compute can do that. */
+static void choose_capture(ft_split *s)
+{
+    bool all = s->used != 0 && !s->spread;
+    for (int i = 0; i < s->n; i++)
+        if (s->used >> i & 1) all = all && s->part[i]->capture_pass;
+    s->dev.captures = all;
+    s->dev.capture = all ? ft_split_capture : NULL;
+}
+
 static ft_status bind(ft_dev *d, ft_weight *w, const void *host, ft_err *err)
 {
     ft_split *s = (ft_split *)d;
     const char *name = s->alloc_for[0] ? s->alloc_for : w->name ? w->name : "";
+    if (w->E > 1 && ft_split_spreads(&s->rule, name)) {
+        const ft_status st = ft_split_bind_spread(s, w, host, err);
+        s->ops.expert_linear = NULL; /* adapters for them are refused */
+        choose_capture(s);
+        return st;
+    }
     w->side = w->scale ? ft_split_of(s, w->scale) : ft_split_matrix_side(&s->rule, name, w->lookup);
     if (!w->lookup) s->busy |= UINT64_C(1) << w->side;
+    s->used |= UINT64_C(1) << w->side;
+    choose_capture(s);
     return ft_split_use(s, w->side)->bind(s->part[w->side], w, host, err);
 }
 
 static void unbind(ft_dev *d, ft_weight *w)
 {
     ft_split *s = (ft_split *)d;
-    ft_split_use(s, w->side)->unbind(s->part[w->side], w);
+    if (w->side == FT_SPLIT_SPREAD)
+        ft_split_unbind_spread(s, w);
+    else
+        ft_split_use(s, w->side)->unbind(s->part[w->side], w);
 }
 
 static ft_status reserve(ft_dev *d, const ft_dev_limits *l, ft_err *err)
 {
     ft_split *s = (ft_split *)d;
     ft_status st = FT_OK;
+    ft_split_drop_plans(s);
     for (int i = 0; i < s->n && !st; i++) st = ft_split_use(s, i)->reserve(s->part[i], l, err);
     return st;
 }
@@ -366,32 +403,39 @@ static void record(ft_dev *d, const ft_batch *b)
 {
     ft_split *s = (ft_split *)d;
     d->batch = b;
-    for (int i = 0; i < s->n; i++) ft_split_use(s, i)->record(s->part[i], b);
+    for (int i = 0; i < s->n; i++) {
+        if (b->draw && i != ft_split_output_side(&s->rule)) continue; /* a step of that one alone */
+        s->batch[i] = *b;
+        if (b->drawn) s->batch[i].drawn = ft_split_at(s, b->drawn, i);
+        ft_split_use(s, i)->record(s->part[i], &s->batch[i]);
+    }
+    for (int i = 0; i < s->n_mem; i++)
+        if (s->mem[i].scratch) {
+            s->mem[i].n_run = 1;
+            s->mem[i].run[0] = (ft_split_run){s->mem[i].bytes, ft_split_all(s)};
+        }
 }
 
-static bool replay(ft_dev *d, const void *pass)
-{
-    (void)d, (void)pass;
-    return false;
-}
-
-static void commit(ft_dev *d)
-{
-    ft_split *s = (ft_split *)d;
-    for (int i = 0; i < s->n; i++) ft_split_use(s, i)->commit(s->part[i]);
-}
-
+/* Devices that run steps on their own are not waited for if the step has no output rows: then they
+ * compute parts of a prompt at the same time, each its layers. What has failed is reported by a
+ * later call. */
 static ft_status sync(ft_dev *d, ft_err *err)
 {
     ft_split *s = (ft_split *)d;
     ft_status st = FT_OK;
-    for (int i = 0; i < s->n && !st; i++) st = ft_split_use(s, i)->sync(s->part[i], err);
+    if (s->rows_failed)
+        return ft_fail(err, FT_ENOMEM,
+                       "no device memory for the rows of experts on several devices");
+    const bool wait = !d->batch || d->batch->n_out || d->batch->draw;
+    for (int i = 0; i < s->n && !st; i++)
+        if (wait || !s->part[i]->pipelined) st = ft_split_use(s, i)->sync(s->part[i], err);
     return st;
 }
 
 /* Of the other devices: host memory is not scarce. */
 static uint64_t weight_bytes(ft_dev *d, const ft_weight *w)
 {
+    if (w->side == FT_SPLIT_SPREAD) return ft_split_spread_bytes((ft_split *)d, w);
     ft_dev *part = ft_split_use((ft_split *)d, w->side);
     return w->side == FT_SPLIT_HOST ? 0 : part->weight_bytes(part, w);
 }
@@ -427,7 +471,9 @@ static double read_rate(ft_dev *d)
 static void close(ft_dev *d)
 {
     ft_split *s = (ft_split *)d;
+    ft_split_free_rows(s);
     for (int i = s->n - 1; i >= 0; i--) ft_dev_close(ft_split_use(s, i));
+    ft_split_drop_plans(s);
     ft_free(s->bounce);
     ft_free(s->mem);
     ft_free(s);
@@ -456,13 +502,15 @@ ft_dev *ft_dev_split(ft_dev *const *dev, int n, const ft_split_rule *r)
     }
     s->ops = ft_split_ops;
     if (!fused) s->ops.moe_shared = NULL;
+    for (int i = 0; i < n; i++)
+        if (!dev[i]->op->expert_linear) s->ops.expert_linear = NULL;
     s->n = n;
-    s->rule = *r;
     name_parts(s);
     s->dev = (ft_dev){
         .op = &s->ops,
         .name = s->words,
         .threads = dev[FT_SPLIT_HOST]->threads,
+        .pipelined = true,
         .alloc_for = alloc_for,
         .alloc = split_alloc,
         .free = split_free,
@@ -475,12 +523,13 @@ ft_dev *ft_dev_split(ft_dev *const *dev, int n, const ft_split_rule *r)
         .weight_bytes = weight_bytes,
         .step_bytes = step_bytes,
         .record = record,
-        .replay = replay,
-        .commit = commit,
+        .replay = ft_split_replay,
+        .commit = ft_split_commit,
         .sync = sync,
         .free_bytes = free_bytes,
         .read_rate = read_rate,
         .close = close,
     };
+    ft_split_set_rule(&s->dev, r);
     return &s->dev;
 }

@@ -3,7 +3,8 @@
  * or cache is or, if it has neither, where its input is. Activations have memory on all of them,
  * and a value is copied when another device reads it: models and the engine see an ordinary device.
  *
- * Steps are neither captured nor pipelined. */
+ * Steps are captured where all devices with weights capture theirs: every device captures its ops
+ * between two copies, and a captured step replays these parts and copies in order. */
 #ifndef FT_DEV_SPLIT_H
 #define FT_DEV_SPLIT_H
 
@@ -11,7 +12,7 @@
 
 #include <regex.h>
 
-enum { FT_SPLIT_MAX = 64 }; /* devices */
+enum { FT_SPLIT_MAX = 63 }; /* devices */
 
 /* Indices: the host is device 0, the others follow. */
 enum { FT_SPLIT_HOST, FT_SPLIT_FAST };
@@ -35,6 +36,8 @@ typedef struct ft_split_rule {
      * end[i + 1], and device 1 + n_end the rest. */
     int end[FT_SPLIT_MAX];
     int n_end;
+    uint64_t spread; /* the devices over which the experts of every layer are spread; 0: they are
+                      * where their layer is */
     const ft_split_override *over; /* [n_over] borrowed; the first match counts */
     int n_over;
 } ft_split_rule;
@@ -47,6 +50,11 @@ int ft_split_side(const ft_split_rule *r, const char *tensor, bool looked_up);
 /* The device of the matrix with this name: the same, with the overrides. Matrices that one op reads
  * (gate and up, the experts of a layer) are together: a match of one is a match of all. */
 int ft_split_matrix_side(const ft_split_rule *r, const char *tensor, bool looked_up);
+
+/* Whether the experts with this name are spread, and the number of E experts on a device, from
+ * *first on. */
+bool ft_split_spreads(const ft_split_rule *r, const char *tensor);
+int ft_split_spread_range(const ft_split_rule *r, int E, int side, int *first);
 
 /* Takes ownership of the n devices; the first one, the host, must be unified. */
 ft_dev *ft_dev_split(ft_dev *const *dev, int n, const ft_split_rule *r);

@@ -2,6 +2,8 @@
  * marks what it wrote. */
 #include "dev/split_priv.h"
 
+#include "base/mem.h"
+
 #include <string.h>
 
 typedef enum use { READ, WRITE, CHANGE } use; /* CHANGE: read and written */
@@ -39,24 +41,46 @@ static int vec_side(const ft_split *s, ft_vec w, ft_mat m)
 
 #define ENTER(SIDE)                                                                                \
     ft_split *s = (ft_split *)d;                                                                   \
-    const int side = (SIDE);                                                                       \
-    ft_dev *h = ft_split_use(s, side)
+    const int side = (SIDE)
+
+/* Calls the op; all copies that its arguments need have been made. */
+#define RUN(OP, ...)                                                                               \
+    do {                                                                                           \
+        ft_dev *h = ft_split_op(s, side);                                                          \
+        h->op->OP(h, __VA_ARGS__);                                                                 \
+    } while (0)
 
 /* ---- products ---- */
 
 static void sigmoid_mul(ft_dev *d, ft_mat y, ft_mat g);
 
+/* Ids of an earlier step that stand for tokens of this one; as many as a captured step may use. */
+static void need_drawn(ft_split *s, int side)
+{
+    const ft_batch *b = s->dev.batch;
+    const ft_split_mem *m = b->drawn ? ft_split_find(s, b->drawn) : NULL;
+    int n = 0;
+    for (int t = 0; m && t < b->T; t++)
+        if (b->token[t] < 0) n = FT_MAX(FT_MAX(n, (int)FT_SHAPE_ROWS), -b->token[t]);
+    if (!n) return;
+    const size_t left = m->bytes - (size_t)((uintptr_t)b->drawn - (uintptr_t)m->known);
+    ft_split_need(s, b->drawn, FT_MIN(left, (size_t)n * sizeof *b->drawn), side);
+}
+
 static void embed(ft_dev *d, ft_mat y, const ft_weight *w, float scale)
 {
     ENTER(w->side);
-    h->op->embed(h, mat_on(s, y, side, WRITE), w, scale);
+    const ft_mat to = mat_on(s, y, side, WRITE);
+    need_drawn(s, side);
+    RUN(embed, to, w, scale);
 }
 
 static void linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, bool acc)
 {
     ENTER(w->side);
     const ft_mat from = mat_on(s, x, side, READ);
-    h->op->linear(h, mat_on(s, y, side, acc ? CHANGE : WRITE), from, w, acc);
+    const ft_mat to = mat_on(s, y, side, acc ? CHANGE : WRITE);
+    RUN(linear, to, from, w, acc);
 }
 
 static void linears(ft_dev *d, const ft_product_out *o, int n, ft_mat x)
@@ -72,8 +96,7 @@ static void linears(ft_dev *d, const ft_product_out *o, int n, ft_mat x)
         if (!m) continue;
         const ft_mat from = mat_on(s, x, side, READ);
         for (int i = 0; i < m; i++) part[i].y = mat_on(s, part[i].y, side, WRITE);
-        ft_dev *h = ft_split_use(s, side);
-        h->op->linears(h, part, m, from);
+        RUN(linears, part, m, from);
     }
 }
 
@@ -82,7 +105,8 @@ static void glu(ft_dev *d, ft_mat y, ft_mat u, ft_mat x, const ft_weight *gate, 
 {
     ENTER(gate->side);
     const ft_mat from = mat_on(s, x, side, READ), scratch = mat_on(s, u, side, WRITE);
-    h->op->glu(h, mat_on(s, y, side, WRITE), scratch, from, gate, up, act);
+    const ft_mat to = mat_on(s, y, side, WRITE);
+    RUN(glu, to, scratch, from, gate, up, act);
 }
 
 static void route(ft_dev *d, ft_expert_choice r, ft_mat x)
@@ -92,18 +116,37 @@ static void route(ft_dev *d, ft_expert_choice r, ft_mat x)
     const ft_mat from = mat_on(s, x, side, READ);
     r.id = bytes_on(s, r.id, n, side, WRITE);
     r.w = bytes_on(s, r.w, n, side, WRITE);
-    h->op->route(h, r, from);
+    RUN(route, r, from);
 }
 
 static void moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_choice r, ft_mat tmp,
                 bool acc)
 {
-    ENTER(e->down.side);
+    const bool spread = e->down.side == FT_SPLIT_SPREAD;
+    ENTER(spread ? side_of((const ft_split *)d, x) : e->down.side);
     const size_t n = (size_t)x.T * (size_t)r.K * 4;
-    const ft_mat from = mat_on(s, x, side, READ), scratch = mat_on(s, tmp, side, WRITE);
+    const ft_mat from = mat_on(s, x, side, READ);
     r.id = bytes_on(s, r.id, n, side, READ);
     r.w = bytes_on(s, r.w, n, side, READ);
-    h->op->moe(h, mat_on(s, y, side, acc ? CHANGE : WRITE), from, e, r, scratch, acc);
+    const ft_mat to = mat_on(s, y, side, acc ? CHANGE : WRITE);
+    if (spread) {
+        ft_split_moe_spread(s, side, to, from, e, r, tmp, acc);
+        return;
+    }
+    const ft_mat scratch = mat_on(s, tmp, side, WRITE);
+    RUN(moe, to, from, e, r, scratch, acc);
+}
+
+static void expert_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, ft_expert_choice r,
+                          bool acc)
+{
+    ENTER(w->side);
+    const ft_mat from = mat_on(s, x, side, READ);
+    const size_t n = (size_t)y.T * 4;
+    r.id = bytes_on(s, r.id, n, side, READ);
+    r.w = bytes_on(s, r.w, n, side, READ);
+    const ft_mat to = mat_on(s, y, side, acc ? CHANGE : WRITE);
+    RUN(expert_linear, to, from, w, r, acc);
 }
 
 /* One op if the device has it and all weights; else its parts, in the same order. */
@@ -111,7 +154,8 @@ static void moe_shared(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_ex
                        ft_mat tmp, const ft_shared_expert *sh)
 {
     ENTER(e->down.side);
-    if (!h->op->moe_shared || sh->gate->side != side || sh->down->side != side) {
+    if (side == FT_SPLIT_SPREAD || !s->part[side]->op->moe_shared || sh->gate->side != side ||
+        sh->down->side != side) {
         glu(d, sh->g, sh->u, x, sh->gate, sh->up, e->act);
         sigmoid_mul(d, sh->g, sh->s);
         linear(d, y, sh->g, sh->down, true);
@@ -126,7 +170,8 @@ static void moe_shared(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_ex
     const ft_mat from = mat_on(s, x, side, READ), scratch = mat_on(s, tmp, side, WRITE);
     r.id = bytes_on(s, r.id, n, side, READ);
     r.w = bytes_on(s, r.w, n, side, READ);
-    h->op->moe_shared(h, mat_on(s, y, side, CHANGE), from, e, r, scratch, &here);
+    const ft_mat to = mat_on(s, y, side, CHANGE);
+    RUN(moe_shared, to, from, e, r, scratch, &here);
 }
 
 static void centroid_head(ft_dev *d, ft_mat y, ft_mat x, ft_mat score, const ft_weight *w,
@@ -134,7 +179,8 @@ static void centroid_head(ft_dev *d, ft_mat y, ft_mat x, ft_mat score, const ft_
 {
     ENTER(w->side);
     const ft_mat from = mat_on(s, x, side, READ), scores = mat_on(s, score, side, READ);
-    h->op->centroid_head(h, mat_on(s, y, side, WRITE), from, scores, w, order, top);
+    const ft_mat to = mat_on(s, y, side, WRITE);
+    RUN(centroid_head, to, from, scores, w, order, top);
 }
 
 /* ---- norms, RoPE, element-wise ops ---- */
@@ -143,14 +189,16 @@ static void rmsnorm(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps)
 {
     ENTER(vec_side((const ft_split *)d, w, x));
     const ft_mat from = mat_on(s, x, side, READ);
-    h->op->rmsnorm(h, mat_on(s, y, side, WRITE), from, w, eps);
+    const ft_mat to = mat_on(s, y, side, WRITE);
+    RUN(rmsnorm, to, from, w, eps);
 }
 
 static void gated_norm(ft_dev *d, ft_mat y, ft_mat o, ft_mat z, ft_vec w, float eps)
 {
     ENTER(vec_side((const ft_split *)d, w, o));
     const ft_mat from = mat_on(s, o, side, READ), gate = mat_on(s, z, side, READ);
-    h->op->gated_norm(h, mat_on(s, y, side, WRITE), from, gate, w, eps);
+    const ft_mat to = mat_on(s, y, side, WRITE);
+    RUN(gated_norm, to, from, gate, w, eps);
 }
 
 /* All layers need the angles: computing them on every device is cheaper than a copy, for which the
@@ -158,15 +206,14 @@ static void gated_norm(ft_dev *d, ft_mat y, ft_mat o, ft_mat z, ft_vec w, float 
 static void rope_angles(ft_dev *d, ft_mat cs, const ft_rope *r)
 {
     ft_split *s = (ft_split *)d;
-    for (int i = 0; i < s->n; i++) {
-        if (!(s->busy >> i & 1)) continue;
-        ft_dev *h = ft_split_use(s, i);
+    for (int side = 0; side < s->n; side++) {
+        if (!(s->busy >> side & 1)) continue;
         ft_mat to = cs;
         ft_rope here = *r;
-        to.p = ft_split_at(s, cs.p, i);
-        here.freq = ft_split_at(s, r->freq, i);
-        here.axis = ft_split_at(s, r->axis, i);
-        h->op->rope_angles(h, to, &here);
+        to.p = ft_split_at(s, cs.p, side);
+        here.freq = ft_split_at(s, r->freq, side);
+        here.axis = ft_split_at(s, r->axis, side);
+        RUN(rope_angles, to, &here);
     }
     ft_split_wrote_all(s, cs.p, ft_mat_extent(cs), s->busy);
 }
@@ -175,28 +222,32 @@ static void norm_rope(ft_dev *d, ft_mat x, ft_vec w, float eps, ft_mat cs)
 {
     ENTER(vec_side((const ft_split *)d, w, x));
     const ft_mat angles = mat_on(s, cs, side, READ);
-    h->op->norm_rope(h, mat_on(s, x, side, CHANGE), w, eps, angles);
+    const ft_mat to = mat_on(s, x, side, CHANGE);
+    RUN(norm_rope, to, w, eps, angles);
 }
 
 static void act_mul(ft_dev *d, ft_mat y, ft_mat g, ft_mat u, ft_act act)
 {
     ENTER(side_of((const ft_split *)d, g));
     const ft_mat a = mat_on(s, g, side, READ), b = mat_on(s, u, side, READ);
-    h->op->act_mul(h, mat_on(s, y, side, WRITE), a, b, act);
+    const ft_mat to = mat_on(s, y, side, WRITE);
+    RUN(act_mul, to, a, b, act);
 }
 
 static void sigmoid_mul(ft_dev *d, ft_mat y, ft_mat g)
 {
     ENTER(side_of((const ft_split *)d, y));
     const ft_mat gate = mat_on(s, g, side, READ);
-    h->op->sigmoid_mul(h, mat_on(s, y, side, CHANGE), gate);
+    const ft_mat to = mat_on(s, y, side, CHANGE);
+    RUN(sigmoid_mul, to, gate);
 }
 
 static void add(ft_dev *d, ft_mat y, ft_mat x, float scale)
 {
     ENTER(side_of((const ft_split *)d, x));
     const ft_mat from = mat_on(s, x, side, READ);
-    h->op->add(h, mat_on(s, y, side, CHANGE), from, scale);
+    const ft_mat to = mat_on(s, y, side, CHANGE);
+    RUN(add, to, from, scale);
 }
 
 /* Norms whose weights are on another device (that of the next layer) are computed there. */
@@ -210,7 +261,7 @@ static void norm_add(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps, float s
     for (int i = 0; i < n; i++)
         if (vec_side(s, o[i].w, y) == side)
             here[m++] = (ft_norm_out){mat_on(s, o[i].y, side, WRITE), o[i].w};
-    h->op->norm_add(h, to, from, w, eps, scale, here, m);
+    RUN(norm_add, to, from, w, eps, scale, here, m);
     for (int i = 0; i < n; i++)
         if (vec_side(s, o[i].w, y) != side) rmsnorm(d, o[i].y, y, o[i].w, eps);
 }
@@ -218,21 +269,24 @@ static void norm_add(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps, float s
 static void softcap(ft_dev *d, ft_mat y, float c)
 {
     ENTER(side_of((const ft_split *)d, y));
-    h->op->softcap(h, mat_on(s, y, side, CHANGE), c);
+    const ft_mat to = mat_on(s, y, side, CHANGE);
+    RUN(softcap, to, c);
 }
 
 static void gather(ft_dev *d, ft_mat y, ft_mat x, int which)
 {
     ENTER(side_of((const ft_split *)d, x));
     const ft_mat from = mat_on(s, x, side, READ);
-    h->op->gather(h, mat_on(s, y, side, WRITE), from, which);
+    const ft_mat to = mat_on(s, y, side, WRITE);
+    RUN(gather, to, from, which);
 }
 
 static void scatter(ft_dev *d, ft_mat y, ft_mat x)
 {
     ENTER(side_of((const ft_split *)d, x));
     const ft_mat from = mat_on(s, x, side, READ);
-    h->op->scatter(h, mat_on(s, y, side, CHANGE), from);
+    const ft_mat to = mat_on(s, y, side, CHANGE);
+    RUN(scatter, to, from);
 }
 
 /* A tower runs on one device alone: of its ops these two are all that the text model calls. */
@@ -240,7 +294,8 @@ static void image_rows(ft_dev *d, ft_mat y, ft_mat x)
 {
     ENTER(side_of((const ft_split *)d, y));
     const ft_mat from = mat_on(s, x, side, READ);
-    h->op->image_rows(h, mat_on(s, y, side, CHANGE), from);
+    const ft_mat to = mat_on(s, y, side, CHANGE);
+    RUN(image_rows, to, from);
 }
 
 static void mix(ft_dev *d, ft_mat y, ft_mat x, ft_mixing m, bool acc)
@@ -250,14 +305,28 @@ static void mix(ft_dev *d, ft_mat y, ft_mat x, ft_mixing m, bool acc)
     const ft_mat from = mat_on(s, x, side, READ);
     m.row = bytes_on(s, m.row, n, side, READ);
     m.w = bytes_on(s, m.w, n, side, READ);
-    h->op->mix(h, mat_on(s, y, side, acc ? CHANGE : WRITE), from, m, acc);
+    const ft_mat to = mat_on(s, y, side, acc ? CHANGE : WRITE);
+    RUN(mix, to, from, m, acc);
 }
 
 static void argmax(ft_dev *d, int32_t *id, ft_mat x)
 {
     ENTER(side_of((const ft_split *)d, x));
     const ft_mat from = mat_on(s, x, side, READ);
-    h->op->argmax(h, bytes_on(s, id, (size_t)x.T * sizeof *id, side, WRITE), from);
+    int32_t *const to = bytes_on(s, id, (size_t)x.T * sizeof *id, side, WRITE);
+    RUN(argmax, to, from);
+}
+
+/* On the device of the output layer. The results are anywhere before y, in the same allocation. */
+static void draw(ft_dev *d, ft_drawn *y, ft_mat x)
+{
+    ENTER(ft_split_output_side(&((const ft_split *)d)->rule));
+    const ft_mat from = mat_on(s, x, side, READ);
+    const ft_split_mem *m = ft_split_find(s, y);
+    assert(m && m->side < 0);
+    ft_split_wrote(s, m->known, (size_t)((uintptr_t)y - (uintptr_t)m->known), side);
+    ft_drawn *const to = ft_split_at(s, y, side);
+    RUN(draw, to, from);
 }
 
 /* ---- caches and states ---- */
@@ -266,21 +335,24 @@ static void kv_put(ft_dev *d, const ft_kv *kv, ft_mat k, ft_mat v)
 {
     ENTER(ft_split_of((const ft_split *)d, kv->k));
     const ft_mat keys = mat_on(s, k, side, READ);
-    h->op->kv_put(h, kv, keys, mat_on(s, v, side, READ));
+    const ft_mat values = mat_on(s, v, side, READ);
+    RUN(kv_put, kv, keys, values);
 }
 
 static void attend(ft_dev *d, ft_mat o, ft_mat q, const ft_kv *kv, ft_attn p)
 {
     ENTER(ft_split_of((const ft_split *)d, kv->k));
     const ft_mat from = mat_on(s, q, side, READ);
-    h->op->attend(h, mat_on(s, o, side, WRITE), from, kv, p);
+    const ft_mat to = mat_on(s, o, side, WRITE);
+    RUN(attend, to, from, kv, p);
 }
 
 static void conv(ft_dev *d, ft_mat y, ft_mat u, ft_vec w, const ft_delta *m)
 {
     ENTER(ft_split_of((const ft_split *)d, m->conv));
     const ft_mat from = mat_on(s, u, side, READ);
-    h->op->conv(h, mat_on(s, y, side, WRITE), from, w, m);
+    const ft_mat to = mat_on(s, y, side, WRITE);
+    RUN(conv, to, from, w, m);
 }
 
 static void delta_rule(ft_dev *d, ft_mat o, ft_mat y, ft_mat a, ft_mat b, ft_vec A, ft_vec dt,
@@ -289,7 +361,8 @@ static void delta_rule(ft_dev *d, ft_mat o, ft_mat y, ft_mat a, ft_mat b, ft_vec
     ENTER(ft_split_of((const ft_split *)d, m->state));
     const ft_mat in = mat_on(s, y, side, READ), decay = mat_on(s, a, side, READ);
     const ft_mat beta = mat_on(s, b, side, READ);
-    h->op->delta_rule(h, mat_on(s, o, side, WRITE), in, decay, beta, A, dt, m);
+    const ft_mat to = mat_on(s, o, side, WRITE);
+    RUN(delta_rule, to, in, decay, beta, A, dt, m);
 }
 
 const ft_ops ft_split_ops = {
@@ -309,12 +382,14 @@ const ft_ops ft_split_ops = {
     .softcap = softcap,
     .gather = gather,
     .argmax = argmax,
+    .draw = draw,
     .scatter = scatter,
     .conv = conv,
     .delta_rule = delta_rule,
     .gated_norm = gated_norm,
     .route = route,
     .moe = moe,
+    .expert_linear = expert_linear,
     .moe_shared = moe_shared,
     .centroid_head = centroid_head,
     .mix = mix,

@@ -58,6 +58,15 @@ static inline ft_mat ft_take(ft_step *s, int n)
     return ft_take_rows(s, s->T, n);
 }
 
+/* The same for a matrix that only products with rounded weights read. */
+static inline ft_mat ft_take_operand(ft_step *s, int T, int n)
+{
+    ft_mat m = ft_take_rows(s, (T + 7) / 8 * 8, n);
+    m.T = T;
+    m.operand = s->dev && s->dev->op->dense && n >= 32;
+    return m;
+}
+
 static inline void ft_probe(const ft_step *s, const char *what, int layer, ft_mat m)
 {
     if (s->probe) s->probe(s->probe_user, s, what, layer, m);
@@ -107,8 +116,19 @@ void ft_lora_embed(ft_step *s, ft_mat y, const ft_weight *w, float scale);
 void ft_lora_glu(ft_step *s, ft_mat y, ft_mat u, ft_mat x, const ft_weight *gate,
                  const ft_weight *up, ft_act act);
 void ft_lora_shared_expert(ft_step *s, ft_mat y, ft_mat x, const ft_shared_expert *sh, ft_act act);
-/* Activation values that these need for T rows and weights of n outputs, at a rank of at most r. */
-size_t ft_lora_arena(int T, int n, int r);
+/* What they add to the routed experts: called after moe. */
+void ft_lora_experts(ft_step *s, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_choice r);
+
+enum { FT_LORA_ROWS = 64 }; /* rows whose experts are computed at a time */
+/* The sizes of a model that decide how many values these need. */
+typedef struct ft_lora_sizes {
+    int rank;   /* highest */
+    int shared; /* widest shared expert that an adapter changes, inputs or outputs; 0: none */
+    int routed; /* the same of the routed experts */
+    int chosen; /* experts of a row */
+} ft_lora_sizes;
+size_t ft_lora_arena(int T, const ft_lora_sizes *n); /* for T rows */
+int ft_lora_rows(int T, const ft_lora_sizes *n);     /* entries of ft_step_lora.row */
 
 static inline void ft_lora_linear(ft_step *s, ft_mat y, ft_mat x, const ft_weight *w)
 {
@@ -350,12 +370,30 @@ static inline void ft_count_experts(ft_step *s, ft_mat y, const ft_experts *e, f
     ft_count_op(s, "moe", bytes, flops);
 }
 
+static inline void ft_expert_linear(ft_step *s, ft_mat y, ft_mat x, const ft_weight *w,
+                                    ft_expert_choice r, bool acc)
+{
+    assert(ft_mat_cols(y) == w->n && ft_mat_cols(x) == w->k);
+    assert(y.T == x.T * r.K || (y.T == x.T && y.T % r.K == 0));
+    s->dev->op->expert_linear(s->dev, y, x, w, r, acc);
+    ft_count_op(s, "expert_linear",
+                (double)(y.T < w->E ? y.T : w->E) * (double)w->row_bytes * w->n +
+                    4 * (ft_mat_values(x) + ft_mat_values(y)),
+                2.0 * w->k * ft_mat_values(y));
+}
+
+static inline bool ft_experts_adapted(const ft_step *s, const ft_experts *e)
+{
+    return s->lora.active && (e->gate.lora || e->up.lora || e->gate_up.lora || e->down.lora);
+}
+
 static inline void ft_moe(ft_step *s, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_choice r,
                           ft_mat tmp, bool acc)
 {
     assert(tmp.T == y.T * r.K && ft_mat_cols(tmp) == 2 * e->F);
     s->dev->op->moe(s->dev, y, x, e, r, tmp, acc);
     ft_count_experts(s, y, e, r, NULL);
+    if (ft_experts_adapted(s, e)) ft_lora_experts(s, y, x, e, r);
 }
 
 static inline void ft_moe_shared(ft_step *s, ft_mat y, ft_mat x, const ft_experts *e,
@@ -374,6 +412,7 @@ static inline void ft_moe_shared(ft_step *s, ft_mat y, ft_mat x, const ft_expert
     ft_count_experts(s, y, e, r, sh);
     if (ft_adapted(s, sh->gate) || ft_adapted(s, sh->up) || ft_adapted(s, sh->down))
         ft_lora_shared_expert(s, y, x, sh, e->act);
+    if (ft_experts_adapted(s, e)) ft_lora_experts(s, y, x, e, r);
 }
 
 static inline void ft_centroid_head(ft_step *s, ft_mat y, ft_mat x, ft_mat score,
@@ -397,6 +436,60 @@ static inline void ft_affine(ft_step *s, ft_mat y, ft_vec b, ft_vec w, ft_act ac
     assert(y.H == 1 && (!b.p || b.n == y.d) && (!w.p || w.n == y.d));
     s->dev->op->affine(s->dev, y, b, w, act);
     ft_count_values(s, "affine", y, ft_mat_values(y), act == FT_ACT_NONE ? 2 : 20);
+}
+
+/* y = act(W x + b); y += W x + b when acc. */
+static inline void ft_dense(ft_step *s, ft_mat y, ft_mat x, const ft_weight *w, ft_vec b,
+                            ft_act act, bool acc)
+{
+    assert(ft_mat_cols(y) == w->n && ft_mat_cols(x) == w->k && y.T == x.T && x.hs == x.d);
+    assert((!b.p || b.n == w->n) && (!acc || act == FT_ACT_NONE));
+    if (s->dev->op->dense) {
+        s->dev->op->dense(s->dev, y, x, w, b, act, acc);
+        ft_count_op(s, "dense",
+                    (double)w->row_bytes * w->n + 4 * (ft_mat_values(y) + ft_mat_values(x)),
+                    2.0 * y.T * w->n * w->k);
+        return;
+    }
+    s->dev->op->linear(s->dev, y, x, w, acc);
+    ft_count_product(s, y, x, w);
+    if (b.p || act != FT_ACT_NONE) ft_affine(s, y, b, (ft_vec){0}, act);
+}
+
+static inline void ft_rotate_heads(ft_step *s, ft_mat x, const ft_mat *cs)
+{
+    const ft_vec none = {0};
+    if (!cs[1].p) {
+        ft_norm_rope(s, x, none, -1, cs[0]);
+        return;
+    }
+    for (int i = 0; i < 2; i++) {
+        ft_mat half = x;
+        half.d = x.d / 2;
+        half.p += i * half.d;
+        ft_norm_rope(s, half, none, -1, cs[i]);
+    }
+}
+
+static inline void ft_attend_image(ft_step *s, ft_mat o, const ft_image_attn *a)
+{
+    const ft_attn all = {.scale = a->scale};
+    assert(ft_same_shape(o, a->q) && ft_same_shape(a->k, a->q) && ft_same_shape(a->v, a->q));
+    assert(a->q.d <= FT_IMAGE_HEAD && a->q.d % 2 == 0);
+    if (s->dev->op->attend_image) {
+        s->dev->op->attend_image(s->dev, o, a);
+        ft_count_op(s, "attend_image", 16 * ft_mat_values(o), 4.0 * o.T * ft_mat_values(o));
+        return;
+    }
+    if (a->eps >= 0) {
+        ft_rmsnorm(s, a->q, a->q, a->q_norm, a->eps);
+        ft_rmsnorm(s, a->k, a->k, a->k_norm, a->eps);
+        ft_rmsnorm(s, a->v, a->v, (ft_vec){0}, a->eps);
+    }
+    ft_rotate_heads(s, a->q, a->cs);
+    ft_rotate_heads(s, a->k, a->cs);
+    ft_kv_put(s, 0, a->k, a->v);
+    ft_attend(s, 0, o, a->q, all);
 }
 
 static inline void ft_clamp(ft_step *s, ft_mat y, ft_mat x, float lo, float hi)

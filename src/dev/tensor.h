@@ -13,6 +13,10 @@ typedef struct ft_mat {
     int T, H, d;
     int rs; /* values from one row to the next */
     int hs; /* values from one head to the next */
+    /* Only products with rounded weights read it: a device that has `dense` stores it in a format
+     * of its own. Written by layernorm, rmsnorm, norm_add (its norms), clamp, dense, glu and
+     * attend_image, not in place; rows are viewed from multiples of eight on. */
+    bool operand;
 } ft_mat;
 
 /* A parameter vector in f32; p == NULL: the model has none. */
@@ -33,7 +37,7 @@ typedef struct ft_weight {
     int side;             /* on a split device: which of its devices has it */
     bool lookup;          /* only embed reads it: it is not repacked for products */
     bool rows;            /* single rows are read too, by embed or centroid_head */
-    bool rounded;         /* products may round it and their inputs to bf16: Qwen's vision towers */
+    bool rounded;         /* products may round it and their inputs to f16: vision towers */
     const char *name;     /* for messages and the op benchmark; borrowed */
     struct ft_lora *lora; /* what adapters add to it; NULL: nothing */
 } ft_weight;
@@ -48,7 +52,7 @@ typedef struct ft_lora {
 
 static inline ft_mat ft_mat_at(float *p, int T, int n)
 {
-    return (ft_mat){p, T, 1, n, n, n};
+    return (ft_mat){p, T, 1, n, n, n, false};
 }
 
 static inline int ft_mat_cols(ft_mat m)
@@ -67,21 +71,22 @@ static inline size_t ft_mat_extent(ft_mat m)
 /* n columns from column `from` on, as a plain matrix. The heads of m must be contiguous. */
 static inline ft_mat ft_cols(ft_mat m, int from, int n)
 {
-    assert(m.hs == m.d && from + n <= m.H * m.d);
-    return (ft_mat){m.p + from, m.T, 1, n, m.rs, n};
+    assert(m.hs == m.d && from + n <= m.H * m.d && !m.operand);
+    return (ft_mat){m.p + from, m.T, 1, n, m.rs, n, false};
 }
 
 /* H heads of d values, `step` values apart, from column `from` on. */
 static inline ft_mat ft_heads(ft_mat m, int from, int H, int d, int step)
 {
     assert(m.hs == m.d && from + (H - 1) * step + d <= m.H * m.d);
-    return (ft_mat){m.p + from, m.T, H, d, m.rs, step};
+    assert(!m.operand || (!from && step == d && H * d == m.H * m.d));
+    return (ft_mat){m.p + from, m.T, H, d, m.rs, step, m.operand};
 }
 
 /* Rows [from, from + n). */
 static inline ft_mat ft_rows(ft_mat m, int from, int n)
 {
-    assert(from + n <= m.T);
+    assert(from + n <= m.T && (!m.operand || from % 8 == 0));
     m.p += (size_t)from * (size_t)m.rs;
     m.T = n;
     return m;

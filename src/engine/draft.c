@@ -31,7 +31,7 @@ static int budget(const ft_slot *s, bool ngram)
     return k < FT_MAX(1, s->task.draft_min) ? 0 : k;
 }
 
-static bool governed(const ft_slot *s)
+bool ft_slot_governed(const ft_slot *s)
 {
     return s->e->p.adapt && !s->task.draft_fixed;
 }
@@ -42,8 +42,8 @@ static void draft_ngram(ft_slot *s)
     ft_engine *e = s->e;
     int max = budget(s, true);
     if (!e->n_ngram_drafter || max <= 0 || s->task.n_image) return; /* they compare ids only */
-    if (governed(s)) {
-        ft_gov_choice t = {&s->gov.ngram, max, 0};
+    if (ft_slot_governed(s)) {
+        ft_gov_choice t = {&s->gov.ngram, max, 0, 0};
         ft_gov_choose(&t, 1, &e->costs, generating(e));
         max = t.k;
     }
@@ -74,8 +74,10 @@ static void choose_drafts(ft_engine *e)
         draft_ngram(s);
         if (s->draft.n || !e->drafter) continue;
         s->draft.next_max = budget(s, false);
-        if (!governed(s)) continue;
-        e->choice[s->draft.choice = n++] = (ft_gov_choice){&s->gov.head, s->draft.next_max, 0};
+        if (!ft_slot_governed(s)) continue;
+        const int behind = e->kind == FT_DRAFT_MTP ? ft_head_unread(s) : 0;
+        e->choice[s->draft.choice = n++] =
+            (ft_gov_choice){&s->gov.head, s->draft.next_max, 0, behind};
     }
     ft_gov_choose(e->choice, n, &e->costs, generating(e));
     for (int i = 0; i < e->p.slots; i++) {
@@ -128,7 +130,7 @@ static bool read_draft(ft_slot *s)
     if (s->task.draft_p_min > 0 && ft_draw_draft_logprob(s, id) < logf(s->task.draft_p_min))
         return false;
     s->gov.head.gain = (double)INFINITY;
-    if (!s->e->costs.margins || !governed(s)) return take_draft(s, id);
+    if (!s->e->costs.margins || !ft_slot_governed(s)) return take_draft(s, id);
     const ft_gov_next next = ft_gov_drafted(&s->gov.head, &s->e->costs,
                                             ft_runner_margin(run, s->draft.out), generating(s->e));
     s->draft.dropped = next == FT_GOV_DROP;
@@ -194,7 +196,7 @@ static ft_status run_passes(ft_engine *e, ft_rowset *w, bool pure, ft_err *err)
 {
     for (bool first = true; w->T; w = next_rows(e), first = false) {
         const int64_t start = ft_now_ns();
-        const int n = w->n_out;
+        const int n = w->n_out, more = w->T - n;
         begin_pass(e, false);
         for (int i = 0; i < e->p.slots; i++) {
             ft_slot *s = &e->slot[i];
@@ -204,8 +206,12 @@ static ft_status run_passes(ft_engine *e, ft_rowset *w, bool pure, ft_err *err)
         const ft_status st = ft_runner_wait(e->draft_runner, err);
         if (st) return st;
         read_drafts(e);
-        if (n && (pure || !first) && !ft_runner_fresh(e->draft_runner))
-            ft_gov_draft(&e->costs, first, n, (double)(ft_now_ns() - start) * 1e-9);
+        if (!n || ft_runner_fresh(e->draft_runner)) continue;
+        const double seconds = (double)(ft_now_ns() - start) * 1e-9;
+        if (pure || !first)
+            ft_gov_draft(&e->costs, first, n, seconds);
+        else if (e->pure)
+            ft_gov_draft_feed(&e->costs, n, more, seconds);
     }
     return FT_OK;
 }
@@ -237,7 +243,7 @@ static int chain_out(const ft_slot *s, int pass_no)
 static ft_status run_chained_passes(ft_engine *e, ft_rowset *w, bool pure, ft_err *err)
 {
     const int64_t start = ft_now_ns();
-    const int n = w->n_out;
+    const int n = w->n_out, more = w->T - n;
     int passes = 0;
     for (int i = 0; i < e->p.slots; i++) passes = FT_MAX(passes, e->slot[i].draft.next_max);
     for (int k = 1; w->T; w = next_rows(e), k++) {
@@ -259,9 +265,13 @@ static ft_status run_chained_passes(ft_engine *e, ft_rowset *w, bool pure, ft_er
         for (int k = 0; take_draft(s, ft_runner_chained(e->runner, k, chain_out(s, k))); k++) {
         }
     }
-    if (!pure || ft_runner_fresh(e->runner)) return FT_OK;
+    if (!e->pure || ft_runner_fresh(e->runner)) return FT_OK;
     /* Chained passes cannot be timed separately: each counts as the average. */
     const double seconds = (double)(ft_now_ns() - start) * 1e-9 / passes;
+    if (!pure) {
+        if (passes == 1) ft_gov_draft_feed(&e->costs, n, more, seconds);
+        return FT_OK;
+    }
     ft_gov_draft(&e->costs, true, n, seconds);
     if (passes > 1) ft_gov_draft(&e->costs, false, n, seconds);
     return FT_OK;

@@ -14,8 +14,7 @@ int ft_slot_hidden_row(const ft_slot *s, int cell)
     return ft_hidden_ring(s->e->runner, ft_seq_slot(s->seq), cell);
 }
 
-/* Tokens that the head has not read yet. */
-static int unread(const ft_slot *s)
+int ft_head_unread(const ft_slot *s)
 {
     return FT_MIN(slot_len(s) + 1, s->n_ids) - FT_MAX(1, s->head.fed);
 }
@@ -41,7 +40,7 @@ static int feed_rows(ft_slot *s, ft_rowset *w, int n)
 /* Feeds all known tokens; the row of the pending token makes the first draft token. */
 void ft_head_first_row(ft_slot *s, ft_rowset *w)
 {
-    const int n = unread(s);
+    const int n = ft_head_unread(s);
     if (n <= 0) return;
     const int last = feed_rows(s, w, n);
     if (!s->draft.next_max) return;
@@ -83,7 +82,7 @@ static void plan_feeding(ft_engine *e)
         ft_slot *s = &e->slot[i];
         s->head.to_feed = 0;
         if (!s->rows.n || s->state == SLOT_PREFILL) continue;
-        const int n = unread(s), saved = ft_reuse_response(s);
+        const int n = ft_head_unread(s), saved = ft_reuse_response(s);
         if (s->draft.next_max)
             s->head.to_feed = FT_MAX(0, n - FT_FEED_ROWS);
         else if (saved)
@@ -109,7 +108,7 @@ ft_status ft_head_catch_up(ft_engine *e, ft_err *err)
         s->head.to_feed = 0;
         if (!behind) continue;
         s->rows.n = 0; /* of the last step: all hidden rows are in the ring */
-        s->head.to_feed = FT_MAX(0, unread(s));
+        s->head.to_feed = FT_MAX(0, ft_head_unread(s));
     }
     return feed_heads(e, err);
 }

@@ -534,12 +534,15 @@ static ft_status trunk(ft_engine *e, ft_err *err)
 {
     int64_t cells = 0;
     int slots = 0;
+    bool fixed = false;
     for (int i = 0; i < e->p.slots; i++) {
-        if (e->slot[i].state != SLOT_DECODE) continue;
-        cells += slot_len(&e->slot[i]);
-        slots += e->slot[i].rows.n > 0;
+        const ft_slot *s = &e->slot[i];
+        if (s->state != SLOT_DECODE) continue;
+        cells += slot_len(s);
+        slots += s->rows.n > 0;
+        fixed = fixed || (s->draft.n && !ft_slot_governed(s));
     }
-    ft_gov_step(&e->costs, cells, !e->pure);
+    ft_gov_step(&e->costs, cells, !e->pure, fixed);
     const int64_t start = ft_now_ns();
     const int rows = e->rows_now;
     ft_runner_trunk_begin(e->runner);
@@ -569,11 +572,33 @@ static void read_held(ft_engine *e)
     }
 }
 
+/* Adds the time since the start of the last step, if there was work all the time. */
+static void count_time(ft_engine *e)
+{
+    const int64_t now = ft_now_ns();
+    const double busy = e->m->dev->busy_s;
+    if (e->run_ns) {
+        e->time.run_s += (double)(now - e->run_ns) * 1e-9;
+        e->time.busy_s += busy - e->run_busy;
+    }
+    e->run_ns = now;
+    e->run_busy = busy;
+}
+
+ft_device_time ft_engine_device_time(const ft_engine *e)
+{
+    return e->time;
+}
+
 bool ft_engine_step(ft_engine *e)
 {
     ft_err err;
     ft_status st = FT_OK;
-    if (!any_busy(e)) return false;
+    if (!any_busy(e)) {
+        e->run_ns = 0;
+        return false;
+    }
+    count_time(e);
     read_held(e);
     e->mask_wait_ns = 0;
     const int64_t start = ft_now_ns();
@@ -590,7 +615,10 @@ bool ft_engine_step(ft_engine *e)
     else
         ft_reuse_save(e);
     ft_prefill_record(e, e->rows_now, (double)(ft_now_ns() - start - e->mask_wait_ns) * 1e-9);
-    return any_busy(e);
+    if (any_busy(e)) return true;
+    count_time(e);
+    e->run_ns = 0;
+    return false;
 }
 
 const char *ft_engine_fault(const ft_engine *e)

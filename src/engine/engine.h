@@ -236,6 +236,13 @@ ft_status ft_slot_steps(ft_slot *s, const int32_t *ids, int n, int rows, int ste
 /* Why the device failed; NULL: it has not failed. */
 const char *ft_engine_fault(const ft_engine *e);
 
+/* Time in which the engine had work, and for how much of it steps were on the device, by the
+ * device's clock; busy_s is 0 where the device has none. The rest of the time it was idle. */
+typedef struct ft_device_time {
+    double run_s, busy_s;
+} ft_device_time;
+ft_device_time ft_engine_device_time(const ft_engine *e);
+
 /* Scores a text: calls row(user, index, logits) for every position in [from, n) of ids. The slot
  * must be idle and is empty afterwards. */
 ft_status ft_slot_score(ft_slot *s, const int32_t *ids, int n, int from,

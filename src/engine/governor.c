@@ -28,6 +28,7 @@ static const struct {
     double start_one, start_many; /* share of a plain step's time that a plan must beat to begin */
     double go_on_many;            /* and to continue, with several responses */
     double credit, credit_max;    /* plain steps that drafting may lose at first, and at most */
+    double debt_max;              /* and the largest debt after a step that cost more */
     double credit_token;          /* and that every token adds: the bound of the loss */
 } tune = {
     .prior = 0.7,
@@ -57,6 +58,7 @@ static const struct {
     .go_on_many = 0.96,
     .credit = 0.5,
     .credit_max = 4,
+    .debt_max = 4,
     .credit_token = 0.005,
 };
 
@@ -69,9 +71,24 @@ static int size_of(int rows)
     return FT_MIN(FT_MIN(rows, FT_GOV_ROWS) + wide, FT_GOV_SIZES - 1);
 }
 
+/* The smallest and the largest class that was timed; 0: none was. The first element of a table, a
+ * class that no step has, holds them. */
+static int first_timed(const ft_gov_times *table)
+{
+    return table[0].n;
+}
+
+static int last_timed(const ft_gov_times *table)
+{
+    return table[0].at;
+}
+
 static void put_time(ft_gov_times *table, int rows, double seconds)
 {
-    ft_gov_times *t = &table[size_of(rows)];
+    const int size = size_of(rows);
+    ft_gov_times *t = &table[size];
+    if (!first_timed(table) || size < table[0].n) table[0].n = (uint8_t)size;
+    if (size > last_timed(table)) table[0].at = (uint8_t)size;
     t->sample[t->at] = (float)seconds;
     t->at = (uint8_t)((t->at + 1) % FT_GOV_SAMPLES);
     t->rows = (int16_t)FT_MIN(rows, INT16_MAX);
@@ -106,9 +123,10 @@ void ft_gov_forget(ft_gov_costs *c)
     *c = fresh;
 }
 
-void ft_gov_step(ft_gov_costs *c, int64_t cells, bool mixed)
+void ft_gov_step(ft_gov_costs *c, int64_t cells, bool mixed, bool fixed)
 {
     c->mixed = mixed;
+    c->fixed = fixed;
     c->context = 0;
     for (int64_t limit = tune.context_first; cells >= limit && c->context < FT_GOV_CONTEXTS - 1;
          limit *= 4)
@@ -122,39 +140,19 @@ static int batch_class(int slots)
     return i;
 }
 
-void ft_gov_trunk(ft_gov_costs *c, int slots, int rows, double seconds)
-{
-    put_time(c->trunk[batch_class(slots)][c->context], rows, seconds);
-    c->steps++;
-}
-
-void ft_gov_draft(ft_gov_costs *c, bool first, int responses, double seconds)
-{
-    put_time(first ? c->first : c->next, responses, seconds);
-}
-
-void ft_gov_catch_up(ft_gov_costs *c, int tokens, double seconds)
-{
-    c->catch_up_s = seconds / tokens;
-}
-
-void ft_gov_feed(ft_gov_costs *c, int tokens, double seconds)
-{
-    c->deferred_s = seconds / tokens;
-}
-
 /* Seconds of a pass with this many rows: measured, or interpolated between measured neighbours;
  * below the smallest one, proportional to the rows. */
 static double time_of(const ft_gov_times *t, int rows)
 {
-    int lo = size_of(rows), hi = lo;
-    while (lo > 0 && !t[lo].n) lo--;
-    while (hi < FT_GOV_SIZES && !t[hi].n) hi++;
-    if (lo == 0 && hi == FT_GOV_SIZES) return 0;
-    if (lo == 0) return least(&t[hi]) * rows / t[hi].rows;
+    const int first = first_timed(t), last = last_timed(t), size = size_of(rows);
+    int lo = FT_MIN(size, last), hi = FT_MAX(size, first);
+    if (!first) return 0;
+    if (size < first) return least(&t[first]) * rows / t[first].rows;
+    while (!t[lo].n) lo--;
     const double a = least(&t[lo]);
-    if (lo == hi) return a;
-    if (hi == FT_GOV_SIZES) return a * (1 + tune.row_share * (rows - t[lo].rows));
+    if (lo == size) return a;
+    if (size > last) return a * (1 + tune.row_share * (rows - t[lo].rows));
+    while (!t[hi].n) hi++;
     return a + (least(&t[hi]) - a) * (rows - t[lo].rows) / (t[hi].rows - t[lo].rows);
 }
 
@@ -169,7 +167,8 @@ static double time_about(const ft_gov_times *t, double rows)
 /* Whether any size from `lo` to `hi` rows was timed. */
 static bool timed(const ft_gov_times *t, int lo, int hi)
 {
-    for (int i = size_of(lo), last = size_of(hi); i <= last; i++)
+    const int last = FT_MIN(size_of(hi), last_timed(t));
+    for (int i = FT_MAX(1, size_of(lo)); i <= last; i++)
         if (t[i].n >= 3) return true;
     return false;
 }
@@ -183,74 +182,151 @@ static bool known(const ft_gov_times *t, int rows)
     return rows > 8 && timed(t, rows / 2, rows) && timed(t, rows, 2 * rows);
 }
 
-/* Whether a step as large as the largest was timed. */
-static bool most_known(const ft_gov_times *t, int max, int slots)
+/* Seconds per row between the smallest and the largest timed size; < 0: they are too similar. */
+static double slope_of(const ft_gov_times *t)
 {
-    const int most = slots * (1 + max);
-    return timed(t, most - most / 8, INT16_MAX);
+    const ft_gov_times *lo = &t[first_timed(t)], *hi = &t[last_timed(t)];
+    if (!first_timed(t) || 2 * hi->rows < 3 * lo->rows) return -1;
+    return FT_MAX(0.0, least(hi) - least(lo)) / (hi->rows - lo->rows);
 }
 
-/* Both ends of the range must be known before they can be compared; what lies between is
- * interpolated. */
-static bool ends_known(const ft_gov_times *t, int max, int slots)
+typedef bool suits_fn(const ft_gov_times *t, int slots);
+
+static bool suits_plain(const ft_gov_times *t, int slots)
 {
-    return known(t, slots) && most_known(t, max, slots);
+    return known(t, slots);
 }
 
-/* Whether the time of a draft pass for this many responses is known well enough. With many
- * responses it is expensive to measure, and is interpolated. */
-static bool drafts_known(const ft_gov_times *t, int slots)
+static bool suits_slope(const ft_gov_times *t, int slots)
 {
-    return known(t, slots) || (slots > FT_GOV_MANY && timed(t, slots, INT16_MAX));
+    (void)slots;
+    return slope_of(t) >= 0;
 }
 
-typedef bool known_fn(const ft_gov_times *t, int max, int slots);
-
-/* The nearest context class, at most `far` classes away, for which that is known; else NULL. */
-static const ft_gov_times *nearest(const ft_gov_costs *c, int batch, int max, int slots, int far,
-                                   known_fn *is_known)
+/* The table of the most similar number of responses and context that suits; NULL: none does. The
+ * context matters less. */
+static const ft_gov_times *similar(const ft_gov_costs *c, int slots, suits_fn *suits)
 {
-    for (int d = 0; d < far; d++)
-        for (int side = -1; side <= 1; side += 2) {
-            const int p = c->context + side * d;
-            if (p < 0 || p >= FT_GOV_CONTEXTS) continue;
-            const ft_gov_times *t = c->trunk[batch][p];
-            if (is_known(t, max, slots)) return t;
-        }
+    const int batch = batch_class(slots);
+    for (int far = 0; far < FT_GOV_BATCHES; far++)
+        for (int side = -1; side <= 1; side += 2)
+            for (int d = 0; d < 2 * FT_GOV_CONTEXTS; d++) {
+                const int i = batch + side * far, p = c->context + (d % 2 ? -d / 2 - 1 : d / 2);
+                if (i < 0 || i >= FT_GOV_BATCHES || p < 0 || p >= FT_GOV_CONTEXTS) continue;
+                if (suits(c->trunk[i][p], slots)) return c->trunk[i][p];
+            }
     return NULL;
 }
 
-/* Steps with about as many responses and a similar context; or a context one class away until
- * those are known. With many responses, where measuring is expensive, any context and any number
- * of responses, even if only large steps are known: small steps are measured at no cost. */
-static const ft_gov_times *steps_of(const ft_gov_costs *c, int max, int slots)
+/* The time of a step over its rows. Plain steps are measured at no cost; larger steps are
+ * estimated until drafting has measured them: with the time that a row adds to similar steps. */
+typedef struct curve {
+    const ft_gov_times *t; /* NULL: plain steps are not known yet */
+    int slots, most;       /* rows of the largest timed step */
+    double plain, last;    /* seconds of a plain step, and of the largest timed one */
+    double slope;          /* seconds per row beyond that; < 0: not known */
+} curve;
+
+static curve curve_of(const ft_gov_costs *c, int slots)
 {
-    const int batch = batch_class(slots);
-    const bool many = slots > FT_GOV_MANY;
-    const ft_gov_times *t = nearest(c, batch, max, slots, many ? FT_GOV_CONTEXTS : 2, ends_known);
-    for (int i = FT_GOV_BATCHES - 1; !t && many && i > batch_class(FT_GOV_MANY); i--)
-        t = nearest(c, i, max, slots, FT_GOV_CONTEXTS, most_known);
-    return t ? t : c->trunk[batch][c->context];
+    curve k = {.t = similar(c, slots, suits_plain), .slots = slots, .slope = -1};
+    if (!k.t) return k;
+    k.plain = time_of(k.t, slots);
+    k.most = FT_MAX(slots, k.t[last_timed(k.t)].rows);
+    k.last = time_of(k.t, k.most);
+    k.slope = slope_of(k.t);
+    if (k.slope < 0) {
+        const ft_gov_times *other = similar(c, slots, suits_slope);
+        if (other) k.slope = slope_of(other);
+    }
+    return k;
 }
 
-/* Seconds of a draft pass for n responses; at least as long as the smallest that was timed. */
-static double pass_time(const ft_gov_times *t, int n)
+/* Seconds of a step with this many rows, which may be an average. */
+static double step_time(const curve *k, double rows)
 {
-    int least_n = 1;
-    while (least_n < FT_GOV_SIZES - 1 && !t[least_n].n) least_n++;
-    return time_of(t, FT_MAX(n, least_n));
+    if (rows <= k->most) return time_about(k->t, rows);
+    return k->last + FT_MAX(0.0, k->slope) * (rows - k->most);
+}
+
+/* How much longer a plain step of `to` responses takes than one of `from`. */
+static double plain_ratio(const ft_gov_costs *c, int from, int to)
+{
+    const ft_gov_times *a = similar(c, from, suits_plain), *b = similar(c, to, suits_plain);
+    const ft_gov_times *slope = similar(c, from, suits_slope);
+    if (!a || !(b || slope)) return (double)to / from;
+    const double one = time_of(a, from);
+    const double all = b ? time_of(b, to) : one + slope_of(slope) * (to - from);
+    return FT_MAX(1.0, all / one);
+}
+
+/* Seconds of a draft pass for n responses: measured or interpolated; for more than were ever timed
+ * in proportion to the model itself, which calls the same kernels. */
+static double pass_time(const ft_gov_costs *c, const ft_gov_times *t, int n)
+{
+    const int least_n = t[first_timed(t)].rows, most_n = t[last_timed(t)].rows;
+    if (!first_timed(t)) return 0;
+    if (n <= most_n) return time_of(t, FT_MAX(n, least_n));
+    return time_of(t, most_n) * plain_ratio(c, most_n, n);
 }
 
 static double next_time(const ft_gov_costs *c, int n)
 {
-    const double next = pass_time(c->next, n);
-    return next > 0 ? next : pass_time(c->first, n);
+    const double next = pass_time(c, c->next, n);
+    return next > 0 ? next : pass_time(c, c->first, n);
 }
 
-/* Seconds of k draft passes for n responses. */
-static double draft_time(const ft_gov_costs *c, int k, int n)
+/* ---- credit ---- */
+
+/* Drafting is paid from a credit that accepted tokens and, a little, all tokens add to, and that a
+ * step does not overdraw by much: however wrong all estimates of acceptance are, drafting loses no
+ * more than 0.5 % of the time and the credit of the start. Everything is charged: rows, draft
+ * passes, and what a drafter reads before it drafts again. */
+static void charge(ft_gov_costs *c, double seconds)
 {
-    return k ? pass_time(c->first, n) + next_time(c, n) * (k - 1) : 0;
+    if (c->mixed || c->fixed || !(c->plain > 0)) return;
+    c->credit = FT_MAX(c->credit - FT_MAX(0.0, seconds) / c->plain, -tune.debt_max);
+}
+
+static void earn(ft_gov_costs *c, int slots, int kept)
+{
+    if (c->mixed || c->fixed) return;
+    const double sum = kept + tune.credit_token * (1 + kept);
+    c->credit = FT_MIN(c->credit + sum / FT_MAX(1, slots), tune.credit_max);
+}
+
+void ft_gov_trunk(ft_gov_costs *c, int slots, int rows, double seconds)
+{
+    put_time(c->trunk[batch_class(slots)][c->context], rows, seconds);
+    c->steps++;
+    const curve k = curve_of(c, slots);
+    c->plain = k.t ? k.plain : 0;
+    if (k.t && rows > slots) charge(c, step_time(&k, rows) - k.plain);
+}
+
+void ft_gov_draft(ft_gov_costs *c, bool first, int responses, double seconds)
+{
+    ft_gov_times *t = first ? c->first : c->next;
+    put_time(t, responses, seconds);
+    charge(c, least(&t[size_of(responses)]));
+}
+
+void ft_gov_catch_up(ft_gov_costs *c, int tokens, double seconds)
+{
+    c->catch_up_s = seconds / tokens;
+}
+
+void ft_gov_feed(ft_gov_costs *c, int tokens, double seconds)
+{
+    c->deferred_s = seconds / tokens;
+    charge(c, seconds);
+}
+
+void ft_gov_draft_feed(ft_gov_costs *c, int n, int tokens, double seconds)
+{
+    const ft_gov_times *t = &c->first[size_of(n)];
+    if (tokens > 0 && t->n) c->deferred_s = FT_MAX(0.0, seconds - least(t)) / tokens;
+    charge(c, t->n ? least(t) + c->deferred_s * tokens : seconds);
 }
 
 /* ---- one response ---- */
@@ -280,45 +356,9 @@ void ft_gov_dropped(ft_governor *g, ft_gov_costs *c, bool right)
     if (g->made > 0) learn_margin(g, c, g->margin[g->made - 1], right);
 }
 
-/* ---- credit ---- */
-
-/* The share of a step's time that k rows and `made` draft passes of a response take, when all
- * responses draft as much, in plain steps of one response. */
-static double cost_of(const ft_gov_costs *c, const ft_gov_times *steps, int slots, int k, int made)
-{
-    const double plain = time_of(steps, slots);
-    if (!(plain > 0)) return 0;
-    const double more = time_of(steps, slots * (1 + k)) - plain;
-    return (FT_MAX(0.0, more) + draft_time(c, made, slots)) / plain;
-}
-
-/* Drafting is paid from a credit that accepted tokens and, a little, all tokens add to, and that a
- * step does not overdraw: however wrong all estimates of acceptance are, drafting loses no more
- * than 0.5 % of the time and the credit of the start. What a step seems to take is limited, so that
- * wrong times can be corrected. */
-static void account(const ft_governor *g, ft_gov_costs *c, int n, int kept)
-{
-    const int slots = FT_MAX(1, g->slots), made = g->ngram ? 0 : FT_MAX(n, g->made);
-    const double spent = cost_of(c, steps_of(c, FT_MAX(1, n), slots), slots, n, made);
-    const double sum = kept - FT_MIN(spent, tune.credit_max) + tune.credit_token * (1 + kept);
-    c->credit = FT_MAX(0.0, FT_MIN(c->credit + sum / slots, tune.credit_max));
-}
-
-/* As many of k draft tokens as the credit covers if all of them are rejected. */
-static int affordable(const ft_governor *g, const ft_gov_costs *c, const ft_gov_times *steps, int k)
-{
-    const int slots = FT_MAX(1, g->slots);
-    for (; k > 0; k--) {
-        const double cost = cost_of(c, steps, slots, k, g->ngram ? 0 : k);
-        const double most = k == 1 ? tune.credit : tune.credit_max;
-        if (FT_MIN(cost, most * 0.99) <= c->credit) break;
-    }
-    return k;
-}
-
 void ft_gov_accept(ft_governor *g, ft_gov_costs *c, int n, int kept)
 {
-    account(g, c, n, kept);
+    earn(c, g->slots, kept);
     /* Adapts fast at first, then over about 32 steps; the prior over about 128. */
     const double w = FT_MAX(1 / tune.accept_window, 1 / (g->steps + tune.accept_start));
     double *prior = g->ngram ? c->prior_ngram : c->prior;
@@ -334,14 +374,37 @@ void ft_gov_accept(ft_governor *g, ft_gov_costs *c, int n, int kept)
 /* The inputs of a choice. */
 typedef struct choice {
     const ft_gov_costs *c;
-    const ft_gov_times *steps;
+    curve k;
     int slots;
-    bool ngram; /* draft tokens cost nothing to make */
+    double first, next; /* seconds of a draft pass for all responses */
+    bool ngram;         /* draft tokens cost nothing to make */
 } choice;
 
+static choice choice_of(const ft_gov_costs *c, int slots)
+{
+    return (choice){.c = c,
+                    .k = curve_of(c, slots),
+                    .slots = slots,
+                    .first = pass_time(c, c->first, slots),
+                    .next = next_time(c, slots)};
+}
+
+/* Seconds of a draft pass for n responses, between those that were timed and `all`, of all. */
+static double pass_of(const choice *o, const ft_gov_times *t, double all, int n)
+{
+    const int most = t[last_timed(t)].rows;
+    if (n >= o->slots) return all;
+    if (n <= most) return pass_time(o->c, t, n);
+    const double one = time_of(t, most);
+    return one + (all - one) * (n - most) / (o->slots - most);
+}
+
+/* Seconds of k draft passes for n responses. */
 static double making(const choice *o, int k, int n)
 {
-    return o->ngram ? 0 : draft_time(o->c, k, n);
+    if (o->ngram || !k || !first_timed(o->c->first)) return 0;
+    const ft_gov_times *more = first_timed(o->c->next) ? o->c->next : o->c->first;
+    return pass_of(o, o->c->first, o->first, n) + pass_of(o, more, o->next, n) * (k - 1);
 }
 
 /* Tokens that k draft tokens of a response add on average. */
@@ -355,11 +418,11 @@ static double adds(const ft_governor *g, int k)
 /* Whether drafting by one response or by all would be faster if every draft token were accepted. */
 static bool could_pay(const choice *o, int max)
 {
-    const double token = time_of(o->steps, o->slots) / o->slots;
+    const double token = o->k.plain / o->slots;
     for (int k = 1; k <= max; k++)
         for (int n = 1;; n = o->slots) {
             const int rows = o->slots + n * k;
-            if (time_of(o->steps, rows) + making(o, k, n) < token * rows) return true;
+            if (step_time(&o->k, rows) + making(o, k, n) < token * rows) return true;
             if (n == o->slots) break;
         }
     return false;
@@ -376,7 +439,7 @@ static bool early(const ft_gov_costs *c)
 static bool slow_to_resume(const choice *o)
 {
     const double several = o->slots > 1 ? o->c->deferred_s * o->slots : 0;
-    return FT_MAX(o->c->catch_up_s, several) > tune.catch_up * time_of(o->steps, o->slots);
+    return FT_MAX(o->c->catch_up_s, several) > tune.catch_up * o->k.plain;
 }
 
 /* Not drafting, except for a trial when it is due. All trials together may cost half a percent,
@@ -466,7 +529,7 @@ static void best_of(plan *p, const choice *o, candidate *v, int n, int passes)
     for (int m = 1; m <= n; m++) {
         tokens += v[m - 1].tokens;
         rows += v[m - 1].rows;
-        const double step = time_about(o->steps, o->slots + rows);
+        const double step = step_time(&o->k, o->slots + rows);
         const double token = (step + making(o, passes, m)) / tokens;
         if (token >= p->token) continue;
         p->token = token;
@@ -482,7 +545,7 @@ static void best_of(plan *p, const choice *o, candidate *v, int n, int passes)
 /* By the average gain of each response. */
 static plan plan_by_average(const ft_gov_choice *t, const int *at, int n, const choice *o)
 {
-    plan best = {.token = time_of(o->steps, o->slots) / o->slots};
+    plan best = {.token = o->k.plain / o->slots};
     int most = 0;
     for (int i = 0; i < n; i++) most = FT_MAX(most, t[at[i]].max);
     for (int k = 1; k <= most; k++) {
@@ -507,15 +570,15 @@ static plan plan_by_average(const ft_gov_choice *t, const int *at, int n, const 
 /* Seconds that row k of a response adds to a step, per response. */
 static double row_time(const choice *o, int k)
 {
-    const double more = time_of(o->steps, o->slots * (1 + k)) - time_of(o->steps, o->slots * k);
+    const double more = step_time(&o->k, o->slots * (1 + k)) - step_time(&o->k, o->slots * k);
     return FT_MAX(0.0, more) / o->slots;
 }
 
 /* Seconds per row that a plan adds: a few more rows may cost as much as many more. */
 static double plan_row(const choice *o, const plan *p)
 {
-    const double none = time_of(o->steps, o->slots);
-    return FT_MAX(0.0, time_about(o->steps, o->slots + p->rows) - none) / p->rows;
+    const double none = o->k.plain;
+    return FT_MAX(0.0, step_time(&o->k, o->slots + p->rows) - none) / p->rows;
 }
 
 /* The expected gain of one more draft token before it is made, when all before it are accepted
@@ -536,7 +599,7 @@ static double earns(const ft_governor *g, double reach, double token, double row
 /* One draft token each, verified if worthwhile. The value of a token is what it costs that way. */
 static plan plan_by_margin(const ft_gov_choice *t, const int *at, int n, const choice *o)
 {
-    const double none = time_of(o->steps, o->slots) / o->slots;
+    const double none = o->k.plain / o->slots;
     double row = row_time(o, 1);
     plan p = {.token = none};
     for (int turn = 0; turn < 3; turn++) {
@@ -571,7 +634,7 @@ ft_gov_next ft_gov_drafted(ft_governor *g, ft_gov_costs *c, float margin, int sl
     g->reach *= g->margin_accept[class];
     g->gain = (double)INFINITY;
     if (g->token <= 0) return FT_GOV_MORE; /* this step measures what drafting costs */
-    const choice o = {c, steps_of(c, FT_MAX(1, g->k), slots), slots, false};
+    const choice o = {.c = c, .k = curve_of(c, slots), .slots = slots};
     if (g->reach * g->token <= (k == 1 ? g->row : row_time(&o, k))) return FT_GOV_DROP;
     double tokens, rows;
     g->gain = earns(g, g->reach, g->token, row_time(&o, k + 1), &tokens, &rows);
@@ -585,26 +648,50 @@ bool ft_gov_pass_pays(const ft_gov_costs *c, double gain, int n)
 
 /* ---- the choice ---- */
 
-/* Costs must be measured first, larger steps before plain ones; not in steps with prompt rows.
- * Other responses may keep a step from ever having exactly the missing number of rows: after a
- * while it must do. */
+/* As many draft tokens per response as the credit covers if all of them are rejected. A single one
+ * may cost more than the credit can ever be: the debt is paid back before the next one. */
+static void limit_to_credit(ft_gov_choice *t, const int *at, int n, const choice *o)
+{
+    int most = 0;
+    for (int i = 0; i < n; i++) most = FT_MAX(most, t[at[i]].k);
+    for (; most > 0; most--) {
+        int rows = 0, responses = 0;
+        double behind = 0;
+        for (int i = 0; i < n; i++) {
+            const int k = FT_MIN(t[at[i]].k, most);
+            rows += k;
+            responses += k > 0;
+            behind += k ? FT_MAX(0, t[at[i]].behind - 1) : 0;
+        }
+        const double more = FT_MAX(0.0, step_time(&o->k, o->slots + rows) - o->k.plain);
+        const double read = o->ngram ? 0 : behind * o->c->deferred_s;
+        const double cost = (more + making(o, most, responses) + read) / o->k.plain;
+        if (FT_MIN(cost, (most == 1 ? tune.credit : tune.credit_max) * 0.99) <= o->c->credit) break;
+    }
+    for (int i = 0; i < n; i++) t[at[i]].k = FT_MIN(t[at[i]].k, most);
+}
+
+/* Costs must be measured first: plain steps, and the largest steps and drafts of an engine that
+ * has not timed any. Not in steps with prompt rows. */
 static bool learn(ft_governor *g, const choice *o, int max)
 {
-    const bool drafts = o->ngram || drafts_known(o->c->first, o->slots);
-    if (drafts && ends_known(o->steps, max, o->slots)) {
-        const bool few = o->steps[size_of(o->slots * (1 + max))].n < FT_GOV_SAMPLES;
-        if (o->slots > FT_GOV_MANY || !few || !early(o->c)) return false;
-        if (affordable(g, o->c, o->steps, max) < max || slow_to_resume(o)) return false;
-        g->k = max;
-        return true;
-    }
-    if (g->learning >= tune.learn) return false;
-    g->k = drafts && most_known(o->steps, max, o->slots) ? 0 : max;
-    if (o->c->mixed)
-        g->k = 0;
-    else
-        g->learning++;
+    if (g->learning >= tune.learn && o->k.t) return false;
+    const bool drafts = o->ngram || timed(o->c->first, 1, INT16_MAX);
+    const ft_gov_times *now = o->c->trunk[batch_class(o->slots)][o->c->context];
+    const bool slope = similar(o->c, o->slots, suits_slope) != NULL;
+    const bool rows = slope || timed(now, o->slots * (1 + max), INT16_MAX);
+    if (drafts && slope && o->k.t) return false;
+    g->k = (drafts && rows) || o->c->mixed || g->learning >= tune.learn ? 0 : max;
+    if (!o->c->mixed) g->learning++;
     return true;
+}
+
+/* The largest step is timed again at times until it has enough samples: the first ones may have
+ * been slow. */
+static bool time_again(const choice *o, int max)
+{
+    const ft_gov_times *t = &o->k.t[size_of(o->slots * (1 + max))];
+    return o->slots == 1 && t->n < FT_GOV_SAMPLES && early(o->c) && !slow_to_resume(o);
 }
 
 /* Whether a plan is good enough. Times are minima, which favours the many parts of a step with
@@ -612,7 +699,7 @@ static bool learn(ft_governor *g, const choice *o, int max)
  * need a gain of a few percent, more to begin. */
 static bool promises(const plan *p, const ft_gov_choice *t, const choice *o)
 {
-    const double none = time_of(o->steps, o->slots) / o->slots;
+    const double none = o->k.plain / o->slots;
     bool drafted = false;
     if (!o->c->margins || o->ngram) return p->token < none;
     for (int i = 0; i < p->n; i++) drafted = drafted || t[p->at[i]].g->k;
@@ -627,8 +714,8 @@ static void carry_out(const plan *p, ft_gov_choice *t, const int *at, int n, con
                       bool hopeless)
 {
     const bool margins = o->c->margins && !o->ngram;
-    const double none = time_of(o->steps, o->slots), making_one = making(o, 1, o->slots);
-    const double one = (time_of(o->steps, 2 * o->slots) + making_one) / none;
+    const double none = o->k.plain, making_one = making(o, 1, o->slots);
+    const double one = (step_time(&o->k, 2 * o->slots) + making_one) / none;
     const double token = margins ? p->token : 0, row = p->n ? plan_row(o, p) : row_time(o, 1);
     bool in[TOGETHER] = {false}, led = false;
     int k = p->passes;
@@ -652,8 +739,8 @@ static void carry_out(const plan *p, ft_gov_choice *t, const int *at, int n, con
 
 void ft_gov_choose(ft_gov_choice *t, int n, const ft_gov_costs *c, int slots)
 {
-    int at[TOGETHER], m = 0, max = 0, most = 0;
-    choice o = {.c = c, .slots = slots};
+    int at[TOGETHER], m = 0, most = 0;
+    choice o = choice_of(c, slots);
     for (int i = 0; i < n; i++) {
         ft_governor *g = t[i].g;
         g->made = 0;
@@ -666,24 +753,24 @@ void ft_gov_choose(ft_gov_choice *t, int n, const ft_gov_costs *c, int slots)
             continue;
         }
         o.ngram = g->ngram;
-        if (t[i].max != max) o.steps = steps_of(c, max = t[i].max, slots);
-        if (learn(g, &o, max)) {
+        if (learn(g, &o, t[i].max)) {
             t[i].k = g->k;
         } else if (m < TOGETHER) {
             at[m++] = i;
-            most = FT_MAX(most, max);
+            most = FT_MAX(most, t[i].max);
         }
     }
     if (!m) return;
-    o.steps = steps_of(c, most, slots);
-    const bool hopeless = !could_pay(&o, most);
-    plan p = {.token = time_of(o.steps, slots) / slots};
-    if (!hopeless)
-        p = c->margins && !o.ngram ? plan_by_margin(t, at, m, &o) : plan_by_average(t, at, m, &o);
-    if (!promises(&p, t, &o)) p.n = 0;
-    carry_out(&p, t, at, m, &o, hopeless);
-    for (int i = 0; i < m; i++) {
-        ft_gov_choice *x = &t[at[i]];
-        x->k = affordable(x->g, c, o.steps, x->k);
+    if (time_again(&o, most)) {
+        for (int i = 0; i < m; i++) t[at[i]].k = t[at[i]].g->k = t[at[i]].max;
+    } else {
+        const bool hopeless = !could_pay(&o, most);
+        plan p = {.token = o.k.plain / slots};
+        if (!hopeless)
+            p = c->margins && !o.ngram ? plan_by_margin(t, at, m, &o)
+                                       : plan_by_average(t, at, m, &o);
+        if (!promises(&p, t, &o)) p.n = 0;
+        carry_out(&p, t, at, m, &o, hopeless);
     }
+    limit_to_credit(t, at, m, &o);
 }

@@ -50,13 +50,16 @@ typedef struct ft_gov_costs {
     unsigned steps;                       /* number of steps that were timed */
     bool mixed;                           /* the step also contains prompt rows: its time is not
                                            * used */
+    bool fixed;                           /* a response has a fixed number of draft tokens: the
+                                           * step is not charged */
     bool margins;                         /* the drafter reports margins */
     double margin_accept[FT_GOV_MARGINS]; /* acceptance rate by margin, the start values of new
                                            * responses */
     double share[FT_GOV_MARGINS];         /* share of draft tokens with such a margin */
-    double credit;     /* time that drafting may still lose, in plain steps of one response */
+    double plain;                         /* seconds of the last step if it had no draft tokens */
+    double credit;     /* time that drafting may still lose, in plain steps; < 0: a debt */
     double catch_up_s; /* seconds per token that a paused draft model has to read before a trial */
-    double deferred_s; /* the same for the MTP heads of several responses: postponed feeding */
+    double deferred_s; /* the same for an MTP head */
 } ft_gov_costs;
 
 /* Draft statistics of one response. */
@@ -86,22 +89,24 @@ typedef struct ft_governor {
 void ft_gov_costs_init(ft_gov_costs *c);
 void ft_gov_forget(ft_gov_costs *c); /* all but the times */
 /* Starts a step: the context positions that its responses attend to, in total; mixed: it also
- * contains prompt rows. */
-void ft_gov_step(ft_gov_costs *c, int64_t cells, bool mixed);
+ * contains prompt rows; fixed: some of its draft tokens were not chosen by a governor. */
+void ft_gov_step(ft_gov_costs *c, int64_t cells, bool mixed, bool fixed);
 void ft_gov_trunk(ft_gov_costs *c, int slots, int rows, double seconds);
 void ft_gov_draft(ft_gov_costs *c, bool first, int responses, double seconds);
-/* Time that a paused drafter took to read the tokens it had missed; and that heads took for
- * postponed tokens. */
+/* Time that a paused drafter took to read the tokens it had missed; that heads took for postponed
+ * tokens; and that the first draft pass for n responses took together with postponed tokens. */
 void ft_gov_catch_up(ft_gov_costs *c, int tokens, double seconds);
 void ft_gov_feed(ft_gov_costs *c, int tokens, double seconds);
+void ft_gov_draft_feed(ft_gov_costs *c, int n, int tokens, double seconds);
 
 void ft_gov_init(ft_governor *g, const ft_gov_costs *c, bool ngram);
 /* Records a step with n draft tokens, `kept` of them accepted. */
 void ft_gov_accept(ft_governor *g, ft_gov_costs *c, int n, int kept);
-/* One response in the next step: its maximum number of draft tokens, and the chosen number. */
+/* One response in the next step: its maximum number of draft tokens, the chosen number, and the
+ * tokens that its MTP head must read first. */
 typedef struct ft_gov_choice {
     ft_governor *g;
-    int max, k;
+    int max, k, behind;
 } ft_gov_choice;
 
 /* Chooses k for n responses that may draft, when `slots` responses run. Drafting responses share

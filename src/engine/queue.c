@@ -125,6 +125,9 @@ static void publish(ft_queue *q)
     t->preempted = q->e->preempted;
     memcpy(t->step_at, q->step_at, sizeof t->step_at);
     t->step_s = q->step_s;
+    const ft_device_time time = ft_engine_device_time(q->e);
+    t->run_s = time.run_s;
+    t->device_s = time.busy_s;
     pthread_mutex_unlock(&q->lock);
 }
 

@@ -65,6 +65,7 @@ typedef struct ft_queue_totals {
     uint64_t pages_cached;                  /* pages in use that idle slots hold */
     uint64_t step_at[FT_QUEUE_BUCKETS + 1]; /* steps of up to 2^i / 4096 s; the last: longer */
     double step_s;
+    double run_s, device_s; /* ft_device_time */
     bool failed; /* the device has failed: no further entry will be run */
 } ft_queue_totals;
 

@@ -134,6 +134,9 @@ struct ft_engine {
     int score_left;        /* output rows of this step that are left for scoring prompts */
     bool pure;             /* this step has no prompt rows */
     uint64_t steps;        /* trunk passes so far */
+    ft_device_time time;   /* up to the start of the last step */
+    int64_t run_ns;        /* when that step began; 0: there was no work before it */
+    double run_busy;       /* the device's busy_s then */
     uint64_t arrivals, preempted;
     uint64_t reuse_hits, reuse_misses; /* prompts of which some tokens, or none, were cached */
     char fault[500]; /* why a pass failed; a device does not recover, so all later passes fail
@@ -308,10 +311,12 @@ void ft_verify_first(ft_slot *s); /* the prompt is complete: samples the first t
 void ft_verify_held(ft_slot *s);  /* samples the row that is held, if its mask is ready */
 
 /* engine/draft.c */
+bool ft_slot_governed(const ft_slot *s);       /* the number of its draft tokens is adaptive */
 ft_status ft_draft(ft_engine *e, ft_err *err); /* draft tokens for the next step, of all slots */
 
 /* engine/draft_head.c */
 int ft_slot_hidden_row(const ft_slot *s, int cell); /* in this step's rows or in the ring */
+int ft_head_unread(const ft_slot *s);               /* tokens that the head has not read yet */
 void ft_head_first_row(ft_slot *s, ft_rowset *w);   /* rows that make the first draft token */
 ft_status ft_head_feed(ft_engine *e, ft_err *err);  /* reads what has fallen far behind */
 /* Before a prompt chunk: reads what the head has not read yet of the slot's sequence. */

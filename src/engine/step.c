@@ -28,6 +28,7 @@ struct ft_runner {
     int chain;     /* passes of the last chain before its last one */
     bool chaining; /* the chain continues */
     bool fresh;    /* one of its passes was the first of its shape */
+    bool started;  /* a pass was started and not waited for */
 
     ft_draw *draw;            /* [FT_DRAW_ROWS]: the next sampling step */
     uint32_t *draw_words;     /* its masks and edits */
@@ -47,7 +48,7 @@ struct ft_runner {
         float *sent;  /* what `scale` holds */
         size_t n_sent;
         float *scale;  /* on the device */
-        int32_t *row;  /* [rows], on the device */
+        int32_t *row;  /* [ft_lora_rows], on the device */
         char *pass[2]; /* keys of trunk and draft passes, by the bits of their active adapters */
     } lora;
     ft_probe_fn *probe;
@@ -76,7 +77,7 @@ static size_t arena_values(const ft_runner_params *p)
         n = FT_MAX(n, own) +
             (size_t)p->rows * (size_t)(p->model->D + 16); /* gathered hidden rows */
     }
-    if (p->model->n_adapter) n += ft_lora_arena(p->rows, p->model->lora_width, p->model->lora_rank);
+    if (p->model->n_adapter) n += ft_lora_arena(p->rows, &p->model->lora);
     return n;
 }
 
@@ -139,7 +140,8 @@ static void rows_init(ft_runner *r)
 static bool lora_init(ft_runner *r)
 {
     struct runner_lora *a = &r->lora;
-    const size_t n = (size_t)r->p.model->n_adapter, rows = (size_t)r->p.rows;
+    const size_t n = (size_t)r->p.model->n_adapter;
+    const size_t rows = (size_t)ft_lora_rows(r->p.rows, &r->p.model->lora);
     ft_dev *d = r->dev;
     if (!n) return true;
     a->slot = ft_new_n(float, n *(size_t)r->p.slots);
@@ -186,8 +188,9 @@ ft_status ft_runner_new(ft_runner **out, const ft_runner_params *p, ft_err *err)
     r->ids = p->ids ? p->ids : p->model->V;
     rows_init(r);
     r->arena_cap = arena_values(p);
-    ft_dev_alloc_for(d, NULL);
+    ft_dev_alloc_for(d, FT_ALLOC_SCRATCH);
     r->arena = d->alloc(d, r->arena_cap * sizeof(float));
+    ft_dev_alloc_for(d, NULL);
     r->hidden = d->alloc(d, (size_t)hidden_rows(p) * (size_t)p->model->D * sizeof(float));
     r->logits = d->alloc(d, (size_t)p->out * (size_t)p->model->V * sizeof(float));
     r->best = best_in(d->alloc(d, found_bytes(p)), p);
@@ -417,6 +420,8 @@ static ft_step begin_pass(ft_runner *r, int width, bool draft)
     const ft_rowset *w = &r->rows;
     r->width = width;
     assert(w->T > 0 && w->T <= r->p.rows && w->n_out <= r->p.out);
+    assert(!r->started || (draft && r->chaining)); /* its results would be lost */
+    r->started = true;
     const int n_out = padded_out(r);
     int ctx = 0;
     for (int t = 0; t < w->T; t++) ctx = FT_MAX(ctx, w->end[t]);
@@ -612,6 +617,7 @@ ft_status ft_runner_wait(ft_runner *r, ft_err *err)
 {
     ft_dev *d = r->dev;
     const size_t n = (size_t)r->rows.n_out, out = (size_t)r->p.out;
+    r->started = false;
     draw_now(r);
     if (r->host_logits && n) {
         const size_t ids = r->chain ? out * (size_t)(1 + r->chain) : n;

@@ -72,10 +72,11 @@ int ft_hidden_ring(const ft_runner *r, int slot,
 int ft_ring_rows(const ft_runner *r);             /* rows of one slot's ring */
 int ft_hidden_draft(const ft_runner *r, int out); /* output row of the last draft pass */
 
-/* Starts a pass; ft_runner_wait returns when its results can be read. A draft pass with `more`
- * needs no wait: the next draft pass follows on the device and takes this pass's most likely ids
- * as tokens (ft_token_drawn of an output row). Waiting for the last pass of such a chain (at
- * most FT_CHAIN_MAX) waits for all of them. */
+/* Starts a pass; ft_runner_wait returns when its results can be read. Starting another one before
+ * that is an error of the caller (assert). Only a draft pass with `more` needs no wait: the next
+ * draft pass follows on the device and takes this pass's most likely ids as tokens (ft_token_drawn
+ * of an output row). Waiting for the last pass of such a chain (at most FT_CHAIN_MAX) waits for all
+ * of them. */
 void ft_runner_trunk_begin(ft_runner *r);
 void ft_runner_draft_begin(ft_runner *r, bool more);
 ft_status ft_runner_wait(ft_runner *r, ft_err *err);

@@ -21,6 +21,8 @@ typedef struct ft_picture {
  * is wanted. */
 ft_status ft_picture_begin(ft_picture *p, int64_t w, int64_t h, ft_err *err);
 bool ft_picture_late(const ft_picture *p);
+/* rgb from [h, w, 4] pixels with alpha, on the background. */
+void ft_picture_blend(ft_picture *p, const unsigned char *rgba);
 
 /* Each fills w, h, orientation and, unless only the size is wanted, rgb. On failure the caller
  * frees rgb. */

@@ -46,6 +46,18 @@ bool ft_picture_late(const ft_picture *p)
     return ft_now_ns() > p->deadline;
 }
 
+void ft_picture_blend(ft_picture *p, const unsigned char *rgba)
+{
+    const unsigned char *ground = p->limits->background;
+    const size_t n = (size_t)p->w * (size_t)p->h;
+    for (size_t i = 0; i < n; i++)
+        for (size_t c = 0; c < 3; c++) {
+            const unsigned a = rgba[4 * i + 3];
+            p->rgb[3 * i + c] =
+                (unsigned char)((rgba[4 * i + c] * a + ground[c] * (255 - a) + 127) / 255);
+        }
+}
+
 static ft_status read_picture(ft_picture *p, ft_err *err)
 {
     read_fn *fn = codec_of(p->bytes, p->n);

@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -15,19 +16,21 @@ typedef struct ft_image {
     unsigned char *rgb;
 } ft_image;
 
-/* What one picture may take. */
+/* What one picture may take, and what becomes of its alpha. */
 typedef struct ft_image_limits {
     size_t bytes;   /* encoded */
     int side;       /* pixels of its longer side */
     int64_t pixels; /* of the whole */
     double seconds; /* to decode it */
+    bool blend;     /* transparent pixels are blended with `background`; else alpha is dropped */
+    unsigned char background[3]; /* red, green, blue */
 } ft_image_limits;
 
 extern const ft_image_limits ft_image_limits_default; /* 20 MiB, 16384, 64 million, 10 s */
 
 /* Decodes JPEG, PNG or WebP, told apart by their first bytes, and applies the EXIF orientation.
- * Alpha is dropped, colour profiles are ignored, an animation gives its first frame. A picture that
- * is rotated takes its pixels twice for a moment. */
+ * Alpha is dropped unless it is blended, colour profiles are ignored, an animation gives its first
+ * frame. A picture that is rotated takes its pixels twice for a moment. */
 ft_status ft_image_decode(ft_image *out, const void *bytes, size_t n, const ft_image_limits *l,
                           ft_err *err);
 /* The upright size alone, from the header. */

@@ -1,4 +1,5 @@
-/* PNG: palettes expanded, grey spread, 16 bits cut to the high byte, alpha and tRNS dropped.
+/* PNG: palettes expanded, grey spread, 16 bits cut to the high byte, alpha and tRNS dropped or
+ * blended.
  * Ancillary chunks are skipped but for tRNS and eXIf. setjmp stays in this file. */
 #include "image/codec.h"
 
@@ -20,6 +21,7 @@ typedef struct reader {
     jmp_buf out;
     ft_picture *p;
     size_t at;
+    unsigned char *rgba; /* pixels that are to be blended, or NULL */
     char why[160];
 } reader;
 
@@ -57,17 +59,24 @@ static void read_rows(reader *r)
     png_set_palette_to_rgb(r->png);
     png_set_expand_gray_1_2_4_to_8(r->png);
     png_set_strip_16(r->png);
-    png_set_strip_alpha(r->png);
     png_set_gray_to_rgb(r->png);
+    if (r->rgba) {
+        png_set_tRNS_to_alpha(r->png);
+        png_set_filler(r->png, 255, PNG_FILLER_AFTER);
+    } else {
+        png_set_strip_alpha(r->png);
+    }
     const int passes = png_set_interlace_handling(r->png);
     png_read_update_info(r->png, r->info);
-    if (png_get_rowbytes(r->png, r->info) != (size_t)p->w * 3)
-        png_error(r->png, "unexpected width of a row");
+    unsigned char *to = r->rgba ? r->rgba : p->rgb;
+    const size_t row = (size_t)p->w * (r->rgba ? 4 : 3);
+    if (png_get_rowbytes(r->png, r->info) != row) png_error(r->png, "unexpected width of a row");
     for (int i = 0; i < passes; i++)
         for (int y = 0; y < p->h; y++) {
             if (ft_picture_late(p)) png_error(r->png, "decoding takes too long");
-            png_read_row(r->png, p->rgb + (size_t)y * (size_t)p->w * 3, NULL);
+            png_read_row(r->png, to + (size_t)y * row, NULL);
         }
+    if (r->rgba) ft_picture_blend(p, r->rgba);
 }
 
 static void set_limits(reader *r)
@@ -97,6 +106,11 @@ ft_status ft_png_read(ft_picture *p, ft_err *err)
     if (st) return st;
     reader *r = ft_new(reader);
     r->p = p;
+    if (p->limits->blend && !p->size_only &&
+        !(r->rgba = ft_try_alloc((size_t)p->w * (size_t)p->h * 4))) {
+        ft_free(r);
+        return ft_fail(err, FT_ENOMEM, "no memory for an image of %d x %d pixels", p->w, p->h);
+    }
     if (setjmp(r->out)) {
         st = ft_fail(err, FT_EFORMAT, "PNG: %s", r->why);
     } else {
@@ -113,6 +127,7 @@ ft_status ft_png_read(ft_picture *p, ft_err *err)
         }
     }
     png_destroy_read_struct(&r->png, &r->info, NULL);
+    ft_free(r->rgba);
     ft_free(r);
     return st;
 }

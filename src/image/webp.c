@@ -1,25 +1,30 @@
-/* WebP: the still picture, or frame 0 of an animation on a black canvas; alpha is ignored. */
+/* WebP: the still picture, or frame 0 of an animation on a black canvas; alpha is ignored, or
+ * blended with the background, which is the canvas too. */
 #include "image/codec.h"
 
 #ifdef FT_HAVE_WEBP
 
 #include "base/mem.h"
 
+#include <string.h>
+
 #include <webp/decode.h>
 #include <webp/demux.h>
 
 enum { PIECE = 64 << 10 }; /* bytes fed to the decoder between two looks at the clock */
 
-static ft_status decode_frame(ft_picture *p, const WebPIterator *f, ft_err *err)
+/* Into `canvas`, pixels of `each` bytes. */
+static ft_status decode_frame(ft_picture *p, const WebPIterator *f, unsigned char *canvas,
+                              size_t each, ft_err *err)
 {
-    const size_t stride = (size_t)p->w * 3;
-    const size_t first = (size_t)f->y_offset * stride + (size_t)f->x_offset * 3;
+    const size_t stride = (size_t)p->w * each;
+    const size_t first = (size_t)f->y_offset * stride + (size_t)f->x_offset * each;
     if (f->x_offset < 0 || f->y_offset < 0 || f->width < 1 || f->height < 1 ||
         f->x_offset > p->w - f->width || f->y_offset > p->h - f->height)
         return ft_fail(err, FT_EFORMAT, "WebP: the first frame lies outside the canvas");
     WebPIDecoder *d =
-        WebPINewRGB(MODE_RGB, p->rgb + first,
-                    (size_t)(f->height - 1) * stride + (size_t)f->width * 3, (int)stride);
+        WebPINewRGB(each == 4 ? MODE_RGBA : MODE_RGB, canvas + first,
+                    (size_t)(f->height - 1) * stride + (size_t)f->width * each, (int)stride);
     if (!d) return ft_fail(err, FT_ENOMEM, "WebP: no memory for the decoder");
     VP8StatusCode code = VP8_STATUS_SUSPENDED;
     bool late = false;
@@ -35,6 +40,19 @@ static ft_status decode_frame(ft_picture *p, const WebPIterator *f, ft_err *err)
         return ft_fail(err, FT_EFORMAT, "WebP: the data ends too early");
     if (code != VP8_STATUS_OK) return ft_fail(err, FT_EFORMAT, "WebP: the data is damaged");
     return FT_OK;
+}
+
+static ft_status blend_frame(ft_picture *p, const WebPIterator *f, ft_err *err)
+{
+    const size_t n = (size_t)p->w * (size_t)p->h * 4;
+    unsigned char *rgba = ft_try_alloc(n);
+    if (!rgba)
+        return ft_fail(err, FT_ENOMEM, "no memory for an image of %d x %d pixels", p->w, p->h);
+    memset(rgba, 0, n);
+    const ft_status st = decode_frame(p, f, rgba, 4, err);
+    if (!st) ft_picture_blend(p, rgba);
+    ft_free(rgba);
+    return st;
 }
 
 static void find_orientation(ft_picture *p, const WebPDemuxer *d)
@@ -63,7 +81,8 @@ ft_status ft_webp_read(ft_picture *p, ft_err *err)
     WebPIterator frame;
     if (!p->size_only) {
         if (WebPDemuxGetFrame(d, 1, &frame))
-            st = decode_frame(p, &frame, err);
+            st = p->limits->blend ? blend_frame(p, &frame, err)
+                                  : decode_frame(p, &frame, p->rgb, 3, err);
         else
             st = ft_fail(err, FT_EFORMAT, "WebP: there is no frame");
         WebPDemuxReleaseIterator(&frame);

@@ -63,34 +63,36 @@ typedef struct pair {
     int rank;
 } pair;
 
-static ft_status wrong_shape(const ft_gguf_tensor *t, long long k, long long n, ft_err *err)
+static ft_status wrong_shape(const ft_gguf_tensor *t, long long k, long long n, long long E,
+                             ft_err *err)
 {
     return ft_fail(err, FT_EFORMAT,
-                   "tensor %s is [%lld, %lld, %lld], want [%lld, %lld]: the adapter was made for "
-                   "another model",
-                   t->name.p, (long long)t->n[0], (long long)t->n[1], (long long)t->n[2], k, n);
+                   "tensor %s is [%lld, %lld, %lld], want [%lld, %lld, %lld]: the adapter was made "
+                   "for another model",
+                   t->name.p, (long long)t->n[0], (long long)t->n[1], (long long)t->n[2], k, n, E);
 }
 
-static bool is_shape(const ft_gguf_tensor *t, int64_t k, int64_t n)
+static bool is_shape(const ft_gguf_tensor *t, int64_t k, int64_t n, int64_t E)
 {
-    return t->n[0] == k && t->n[1] == n && t->n[2] == 1 && t->n[3] == 1;
+    return t->n[0] == k && t->n[1] == n && t->n[2] == E && t->n[3] == 1;
 }
 
-/* A is [k, r] and B is [r, n]; of a table of n rows of k values A is [r, n] and B is [r, k]. */
-static ft_status check_shapes(pair *p, ft_err *err)
+/* A is [k, r] and B is [r, n], of E experts [k, r, E] and [r, n, E]; of a table of n rows of k
+ * values A is [r, n] and B is [r, k]. */
+static ft_status check_shapes(pair *p, const ft_dev *dev, ft_err *err)
 {
-    const int64_t r = p->b->n[0], n = p->w->n, k = p->w->k;
-    if (p->w->E > 1)
+    const int64_t r = p->b->n[0], n = p->w->n, k = p->w->k, E = p->w->E;
+    if (E > 1 && !dev->op->expert_linear)
         return ft_fail(err, FT_EUNSUPPORTED,
-                       "tensor %s: adapters for the weights of routed experts are not supported",
-                       p->a->name.p);
+                       "tensor %s: the device %s does not support adapters for routed experts",
+                       p->a->name.p, dev->name);
     if (r < 1 || r > RANK_MAX)
         return ft_fail(err, FT_EFORMAT, "tensor %s has rank %lld, want 1 to %d", p->b->name.p,
                        (long long)r, RANK_MAX);
     p->rank = (int)r;
-    if (p->table ? !is_shape(p->a, r, n) : !is_shape(p->a, k, r))
-        return p->table ? wrong_shape(p->a, r, n, err) : wrong_shape(p->a, k, r, err);
-    if (!is_shape(p->b, r, p->table ? k : n)) return wrong_shape(p->b, r, p->table ? k : n, err);
+    const int64_t a[] = {p->table ? r : k, p->table ? n : r}, outputs = p->table ? k : n;
+    if (!is_shape(p->a, a[0], a[1], E)) return wrong_shape(p->a, a[0], a[1], E, err);
+    if (!is_shape(p->b, r, outputs, E)) return wrong_shape(p->b, r, outputs, E, err);
     return FT_OK;
 }
 
@@ -124,7 +126,7 @@ static ft_status find_pair(pair *p, const ft_model *m, const ft_model *head, con
                        "model",
                        t->name.p, p->name);
     p->table = ft_str_ends(ft_str_of(p->name), FT_STR("token_embd.weight"));
-    ft_status st = check_shapes(p, err);
+    ft_status st = check_shapes(p, m->dev, err);
     if (!st) st = check_type(p->a, err);
     return st ? st : check_type(p->b, err);
 }
@@ -167,7 +169,7 @@ static ft_status bind_matrix(ft_model *m, ft_weight *w, const ft_gguf_tensor *t,
     *w = (ft_weight){.type = t->type,
                      .n = (int)t->n[1],
                      .k = (int)t->n[0],
-                     .E = 1,
+                     .E = (int)t->n[2],
                      .row_bytes = ft_type_row(t->type, (size_t)t->n[0]),
                      .scale = scale,
                      .lookup = lookup,
@@ -177,19 +179,25 @@ static ft_status bind_matrix(ft_model *m, ft_weight *w, const ft_gguf_tensor *t,
     return st ? ft_fail(err, st, "tensor %s: %s", t->name.p, why.text) : FT_OK;
 }
 
-/* alpha / rank on the device, where B is. */
+/* alpha / rank on the device, where B is. An expert has a factor of its own, which is part of its
+ * weights: what an adapter adds is multiplied by it too. */
 static ft_status put_factor(ft_model *m, void **out, const pair *p, float alpha, ft_err *err)
 {
-    const float factor = alpha / (float)p->rank;
+    const size_t E = (size_t)p->w->E, n = strlen(p->name), bytes = E * sizeof(float);
+    const float factor = alpha != 0 ? alpha / (float)p->rank : 1;
+    const bool scaled = E > 1 && p->w->scale;
     char name[96];
     *out = NULL;
-    if (alpha == 0 || factor == 1) return FT_OK;
-    const size_t n = strlen(p->name);
+    if (factor == 1 && !scaled) return FT_OK;
     snprintf(name, sizeof name, "%.*s.scale", (int)(n > 7 ? n - 7 : n), p->name);
     ft_dev_alloc_for(m->dev, name);
-    if (!(*out = m->dev->alloc(m->dev, sizeof factor)))
+    if (!(*out = m->dev->alloc(m->dev, bytes)))
         return ft_fail(err, FT_ENOMEM, "no device memory for tensor %s", p->b->name.p);
-    m->dev->upload(m->dev, *out, &factor, sizeof factor);
+    float *each = ft_new_n(float, E);
+    if (scaled) m->dev->download(m->dev, each, p->w->scale, bytes);
+    for (size_t i = 0; i < E; i++) each[i] = scaled ? each[i] * factor : factor;
+    m->dev->upload(m->dev, *out, each, bytes);
+    ft_free(each);
     return FT_OK;
 }
 
@@ -211,7 +219,7 @@ static ft_status bind_pair(ft_model *m, struct ft_adapter *a, const pair *p, flo
 }
 
 /* From now on products with the weights add those of the adapter. */
-static void attach(ft_model *m, const struct ft_adapter *a, const pair *p)
+static void attach(ft_model *m, const ft_model *head, const struct ft_adapter *a, const pair *p)
 {
     for (int i = 0; i < a->n; i++) {
         const bool shared = strstr(p[i].name, "_shexp.") != NULL;
@@ -219,9 +227,14 @@ static void attach(ft_model *m, const struct ft_adapter *a, const pair *p)
         while (*at) at = &(*at)->next;
         *at = &a->lora[i];
         *(p[i].draft ? &m->draft_adapters : &m->adapters) |= 1u << m->n_adapter;
-        m->lora_rank = FT_MAX(m->lora_rank, p[i].rank);
-        if (shared) m->lora_width = FT_MAX(m->lora_width, FT_MAX(p[i].w->n, p[i].w->k));
+        const int wide = FT_MAX(p[i].w->n, p[i].w->k);
+        m->lora.rank = FT_MAX(m->lora.rank, p[i].rank);
         m->limits.k = FT_MAX(m->limits.k, p[i].rank);
+        if (shared) m->lora.shared = FT_MAX(m->lora.shared, wide);
+        if (p[i].w->E == 1) continue;
+        m->lora.routed = FT_MAX(m->lora.routed, wide);
+        m->lora.chosen = FT_MAX(m->limits.experts, head ? head->limits.experts : 0);
+        m->limits.expert_k = FT_MAX(m->limits.expert_k, p[i].rank);
     }
 }
 
@@ -258,7 +271,7 @@ ft_status ft_adapter_add(ft_model *m, ft_model *head, ft_gguf *file, ft_err *err
     if (st) {
         adapter_free(m, a);
     } else {
-        attach(m, a, p);
+        attach(m, head, a, p);
         a->file = file;
         a->digest = ft_gguf_digest(file);
         m->adapter[m->n_adapter++] = a;

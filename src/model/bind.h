@@ -13,7 +13,7 @@ typedef struct ft_binder {
     ft_status st;
     bool lookup;  /* the next weight is read by row lookup only */
     bool rows;    /* the next weight is also read by row */
-    bool rounded; /* products may round to bf16 */
+    bool rounded; /* products may round to f16 */
     bool flat;    /* the inputs of the next weight may be spread over several dimensions */
 } ft_binder;
 

@@ -49,7 +49,6 @@ typedef struct act {
     ft_mat q, k, v, o;
     ft_mat g, up, clip, clip_g; /* clip: a product's clamped input */
     ft_mat z;
-    ft_wide wide;
 } act;
 
 static const ft_vec none;
@@ -62,22 +61,22 @@ static act lay_out(const ft_vision *v, ft_step *s, int N)
     const int part = FT_MIN(N, FFN_ROWS);
     act a = {0};
     a.x = ft_take_rows(s, N, c->C);
-    a.xn = ft_take_rows(s, N, c->C);
+    /* a matrix with bounds reads its own clamped copy */
+    a.xn = c->clipped ? ft_take_rows(s, N, c->C) : ft_take_operand(s, N, c->C);
     a.t = ft_take_rows(s, N, c->C);
     a.cx = ft_take_rows(s, N, v->d / 2);
     a.cy = ft_take_rows(s, N, v->d / 2);
     a.q = ft_take_rows(s, N, c->C);
     a.k = ft_take_rows(s, N, c->C);
     a.v = ft_take_rows(s, N, c->C);
-    a.o = ft_take_rows(s, N, c->C);
-    a.g = ft_take_rows(s, part, c->F);
+    a.o = c->clipped ? ft_take_rows(s, N, c->C) : ft_take_operand(s, N, c->C);
+    a.g = c->clipped ? ft_take_rows(s, part, c->F) : ft_take_operand(s, part, c->F);
     a.up = ft_take_rows(s, part, c->F);
     if (c->clipped) {
-        a.clip = ft_take_rows(s, N, c->C);
-        a.clip_g = ft_take_rows(s, part, c->F);
+        a.clip = ft_take_operand(s, N, c->C);
+        a.clip_g = ft_take_operand(s, part, c->F);
     }
     a.z = ft_take_rows(s, N / (v->pool * v->pool), c->C);
-    a.wide = ft_vision_wide(v, s, N);
     return a;
 }
 
@@ -94,28 +93,22 @@ static void product(ft_step *s, ft_mat y, ft_mat x, const matrix *m, ft_mat clip
     ft_clamp(s, y, y, m->b.out_min, m->b.out_max);
 }
 
-/* Rotates one half of every head by the column, the other by the row. */
-static void rotate(const ft_vision *v, const act *a, ft_step *s, ft_mat m)
-{
-    ft_norm_rope(s, ft_heads(m, 0, v->H, v->d / 2, v->d), none, -1, a->cx);
-    ft_norm_rope(s, ft_heads(m, v->d / 2, v->H, v->d / 2, v->d), none, -1, a->cy);
-}
-
 /* t = attn(xn) */
 static void attn(const ft_vision *v, const layer *w, const act *a, ft_step *s)
 {
     const cfg *c = v->m->cfg;
-    const ft_mat q = ft_heads(a->q, 0, v->H, v->d, v->d), k = ft_heads(a->k, 0, v->H, v->d, v->d);
-    const ft_mat val = ft_heads(a->v, 0, v->H, v->d, v->d);
+    const ft_image_attn all = {.q = ft_heads(a->q, 0, v->H, v->d, v->d),
+                               .k = ft_heads(a->k, 0, v->H, v->d, v->d),
+                               .v = ft_heads(a->v, 0, v->H, v->d, v->d),
+                               .scale = 1,
+                               .eps = c->eps,
+                               .q_norm = w->q_norm,
+                               .k_norm = w->k_norm,
+                               .cs = {a->cx, a->cy}};
     product(s, a->q, a->xn, &w->q, a->clip);
     product(s, a->k, a->xn, &w->k, a->clip);
     product(s, a->v, a->xn, &w->v, a->clip);
-    ft_rmsnorm(s, q, q, w->q_norm, c->eps);
-    ft_rmsnorm(s, k, k, w->k_norm, c->eps);
-    ft_rmsnorm(s, val, val, none, c->eps);
-    rotate(v, a, s, a->q);
-    rotate(v, a, s, a->k);
-    ft_vision_attend(v, s, ft_heads(a->o, 0, v->H, v->d, v->d), q, k, val, 1, &a->wide);
+    ft_attend_image(s, ft_heads(a->o, 0, v->H, v->d, v->d), &all);
     product(s, a->t, a->o, &w->out, a->clip);
 }
 
@@ -125,9 +118,13 @@ static void ffn(const layer *w, const act *a, ft_step *s)
     for (int at = 0; at < a->x.T; at += FFN_ROWS) {
         const int n = FT_MIN(FFN_ROWS, a->x.T - at);
         const ft_mat x = ft_rows(a->xn, at, n), g = ft_rows(a->g, 0, n), u = ft_rows(a->up, 0, n);
-        product(s, g, x, &w->gate, a->clip);
-        product(s, u, x, &w->up, a->clip);
-        ft_act_mul(s, g, g, u, FT_GELU);
+        if (!w->gate.b.any && !w->up.b.any) {
+            ft_glu(s, g, u, x, &w->gate.w, &w->up.w, FT_GELU);
+        } else {
+            product(s, g, x, &w->gate, a->clip);
+            product(s, u, x, &w->up, a->clip);
+            ft_act_mul(s, g, g, u, FT_GELU);
+        }
         product(s, ft_rows(a->t, at, n), g, &w->down, a->clip_g);
     }
 }

@@ -62,9 +62,8 @@ struct ft_model {
     /* LoRA adapters (model/adapter.h), in the order in which they were added. */
     struct ft_adapter *adapter[FT_LORA_MAX];
     int n_adapter;
-    uint32_t adapters,
-        draft_adapters;        /* bits: those with tensors of the trunk, of the draft head */
-    int lora_rank, lora_width; /* highest rank; widest shared expert that one of them changes */
+    uint32_t adapters, draft_adapters; /* bits: with tensors of the trunk, of the draft head */
+    ft_lora_sizes lora;
 
     ft_progress *progress; /* while binding */
     ft_weight **weights;   /* every bound weight, for unbinding */

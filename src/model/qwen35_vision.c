@@ -30,7 +30,6 @@ typedef struct cfg {
 
 typedef struct act {
     ft_mat x, xn, cs, qkv, o, g, m;
-    ft_wide wide;
 } act;
 
 static act lay_out(const ft_vision *v, ft_step *s, int N)
@@ -38,45 +37,36 @@ static act lay_out(const ft_vision *v, ft_step *s, int N)
     const cfg *c = v->m->cfg;
     act a = {0};
     a.x = ft_take_rows(s, N, c->C);
-    a.xn = ft_take_rows(s, N, c->C);
+    a.xn = ft_take_operand(s, N, c->C);
     a.cs = ft_take_rows(s, N, v->d);
     a.qkv = ft_take_rows(s, N, 3 * c->C);
-    a.o = ft_take_rows(s, N, c->C);
-    a.g = ft_take_rows(s, FT_MIN(N, FFN_ROWS), c->F);
-    a.m = ft_take_rows(s, N / (v->merge * v->merge), c->M);
-    a.wide = ft_vision_wide(v, s, N);
+    a.o = ft_take_operand(s, N, c->C);
+    a.g = ft_take_operand(s, FT_MIN(N, FFN_ROWS), c->F);
+    a.m = ft_take_operand(s, N / (v->merge * v->merge), c->M);
     return a;
 }
 
 static const ft_vec none;
 
-/* y = kind(W x + b) */
-static void product(ft_step *s, ft_mat y, ft_mat x, const ft_weight *w, ft_vec b, ft_act kind)
-{
-    ft_linear(s, y, x, w);
-    ft_affine(s, y, b, none, kind);
-}
-
 /* y += W x + b */
-static void product_add(ft_step *s, ft_mat y, ft_mat x, const ft_weight *w, ft_vec b)
+static void dense_add(ft_step *s, ft_mat y, ft_mat x, const ft_weight *w, ft_vec b)
 {
-    ft_linear_add(s, y, x, w);
-    ft_affine(s, y, b, none, FT_ACT_NONE);
+    ft_dense(s, y, x, w, b, FT_ACT_NONE, true);
 }
 
 static void attn(const ft_vision *v, const layer *w, const act *a, ft_step *s)
 {
     const cfg *c = v->m->cfg;
-    const ft_mat q = ft_heads(a->qkv, 0, v->H, v->d, v->d);
-    const ft_mat k = ft_heads(a->qkv, c->C, v->H, v->d, v->d);
-    const ft_mat val = ft_heads(a->qkv, 2 * c->C, v->H, v->d, v->d);
+    const ft_image_attn all = {.q = ft_heads(a->qkv, 0, v->H, v->d, v->d),
+                               .k = ft_heads(a->qkv, c->C, v->H, v->d, v->d),
+                               .v = ft_heads(a->qkv, 2 * c->C, v->H, v->d, v->d),
+                               .scale = 1 / sqrtf((float)v->d),
+                               .eps = -1,
+                               .cs = {a->cs}};
     ft_layernorm(s, a->xn, a->x, w->ln1, w->ln1_b, c->eps);
-    product(s, a->qkv, a->xn, &w->qkv, w->qkv_b, FT_ACT_NONE);
-    ft_norm_rope(s, q, none, -1, a->cs);
-    ft_norm_rope(s, k, none, -1, a->cs);
-    ft_vision_attend(v, s, ft_heads(a->o, 0, v->H, v->d, v->d), q, k, val, 1 / sqrtf((float)v->d),
-                     &a->wide);
-    product_add(s, a->x, a->o, &w->out, w->out_b);
+    ft_dense(s, a->qkv, a->xn, &w->qkv, w->qkv_b, FT_ACT_NONE, false);
+    ft_attend_image(s, ft_heads(a->o, 0, v->H, v->d, v->d), &all);
+    dense_add(s, a->x, a->o, &w->out, w->out_b);
 }
 
 static void ffn(const cfg *c, const layer *w, const act *a, ft_step *s)
@@ -85,24 +75,25 @@ static void ffn(const cfg *c, const layer *w, const act *a, ft_step *s)
     for (int at = 0; at < a->x.T; at += FFN_ROWS) {
         const int n = FT_MIN(FFN_ROWS, a->x.T - at);
         const ft_mat g = ft_rows(a->g, 0, n);
-        product(s, g, ft_rows(a->xn, at, n), &w->up, w->up_b, FT_GELU);
-        product_add(s, ft_rows(a->x, at, n), g, &w->down, w->down_b);
+        ft_dense(s, g, ft_rows(a->xn, at, n), &w->up, w->up_b, FT_GELU, false);
+        dense_add(s, ft_rows(a->x, at, n), g, &w->down, w->down_b);
     }
 }
 
 static void embed(const cfg *c, const act *a, ft_step *s, const ft_vision_input *in)
 {
-    ft_linear(s, a->x, in->patches, &c->patch[0]);
-    product_add(s, a->x, in->patches, &c->patch[1], c->patch_b);
+    ft_dense(s, a->x, in->patches, &c->patch[0], none, FT_ACT_NONE, false);
+    dense_add(s, a->x, in->patches, &c->patch[1], c->patch_b);
     ft_mix(s, a->x, ft_mat_at((float *)c->positions.p, c->g * c->g, c->C), in->positions, true);
     ft_rope_angles(s, a->cs, &c->rope);
 }
 
 static void merge(const cfg *c, const act *a, ft_step *s, ft_mat out)
 {
-    ft_layernorm(s, a->xn, a->x, c->post_ln, c->post_ln_b, c->eps);
-    product(s, a->m, ft_mat_at(a->xn.p, a->m.T, c->M), &c->merge0, c->merge0_b, FT_GELU_ERF);
-    product(s, out, a->m, &c->merge2, c->merge2_b, FT_ACT_NONE);
+    const ft_mat z = ft_mat_at(a->xn.p, a->x.T, c->C), block = ft_mat_at(z.p, a->m.T, c->M);
+    ft_layernorm(s, z, a->x, c->post_ln, c->post_ln_b, c->eps);
+    ft_dense(s, a->m, block, &c->merge0, c->merge0_b, FT_GELU_ERF, false);
+    ft_dense(s, out, a->m, &c->merge2, c->merge2_b, FT_ACT_NONE, false);
 }
 
 static void forward(const ft_vision *v, ft_step *s, const ft_vision_input *in, ft_mat out,
@@ -209,7 +200,6 @@ static void read_cfg(ft_vision *v, ft_binder *b, cfg *c)
 static void bind(ft_vision *v, ft_binder *b)
 {
     cfg *c = v->m->cfg = ft_new(cfg);
-    b->rounded = true; /* Gemma's towers do not scale their scores and need more precision */
     read_cfg(v, b, c);
     if (b->st) return;
     c->layer = ft_new_n(layer, (size_t)c->L);

@@ -54,15 +54,6 @@ static void read_three(ft_binder *b, const char *key, float *to, float def)
     }
 }
 
-/* Heads as wide as the fast attention of devices with their own memory has them. */
-static int attention_width(int width)
-{
-    static const int fast[] = {64, 80, 128, 256};
-    for (size_t i = 0; i < FT_COUNT(fast); i++)
-        if (width <= fast[i]) return fast[i];
-    return width;
-}
-
 static void read_sizes(ft_vision *v, ft_binder *b, int E)
 {
     v->p = v->unit = ft_key_need(b, "vision.patch_size", 1, 256);
@@ -104,13 +95,17 @@ ft_status ft_vision_open(ft_vision **out, ft_gguf *file, ft_dev *dev, int E, ft_
     m->file = file;
     ft_binder b = ft_binder_over(m, err);
     read_sizes(v, &b, E);
+    b.rounded = true;
     if (!b.st) tower->bind(v, &b);
+    if (!b.st && v->d > FT_IMAGE_HEAD)
+        ft_bind_fail(&b, FT_EUNSUPPORTED,
+                     "the vision tower has heads of %d values, want at most %d", v->d,
+                     FT_IMAGE_HEAD);
     if (b.st) {
         m->file = NULL;
         ft_vision_close(v);
         return b.st;
     }
-    v->attn_d = dev->unified ? v->d : attention_width(v->d);
     *out = v;
     return FT_OK;
 }
@@ -181,44 +176,11 @@ uint64_t ft_vision_bytes(const ft_vision *v, int most)
     ft_grid g;
     if (fit_largest(v, most, &g, NULL)) return 0;
     const uint64_t N = (uint64_t)g.gw * (uint64_t)g.gh, T = (uint64_t)g.rows * (uint64_t)g.cols;
-    const uint64_t wide = N * (uint64_t)v->H * (uint64_t)attention_width(v->d);
-    const uint64_t values = v->tower->arena(v, (int)N) + 4 * wide +
-                            N * 3 * (uint64_t)(v->p * v->p) + T * (uint64_t)v->E;
-    const uint64_t bytes = values * sizeof(float) + 2 * wide * sizeof(uint16_t);
+    const uint64_t values =
+        v->tower->arena(v, (int)N) + N * 3 * (uint64_t)(v->p * v->p) + T * (uint64_t)v->E;
+    const uint64_t heads = 3 * N * (uint64_t)v->H * FT_IMAGE_HEAD * sizeof(uint16_t);
+    const uint64_t bytes = values * sizeof(float) + heads; /* q, k and v of attend_image */
     return bytes + bytes / 4; /* the device's own copies of a product's input */
-}
-
-/* ---- attention ---- */
-
-ft_wide ft_vision_wide(const ft_vision *v, ft_step *s, int N)
-{
-    ft_wide w = {0};
-    if (v->attn_d == v->d) return w;
-    ft_mat *const all[] = {&w.q, &w.k, &w.v, &w.o};
-    for (size_t i = 0; i < FT_COUNT(all); i++) *all[i] = ft_take_rows(s, N, v->H * v->attn_d);
-    return w;
-}
-
-/* The narrow heads of m in the wide ones of `to`, whose other values are and stay 0. */
-static ft_mat widened(const ft_vision *v, ft_step *s, ft_mat to, ft_mat m)
-{
-    ft_clamp(s, ft_heads(to, 0, v->H, v->d, v->attn_d), m, -INFINITY, INFINITY);
-    return ft_heads(to, 0, v->H, v->attn_d, v->attn_d);
-}
-
-void ft_vision_attend(const ft_vision *v, ft_step *s, ft_mat o, ft_mat q, ft_mat k, ft_mat val,
-                      float scale, const ft_wide *w)
-{
-    const ft_attn all = {.scale = scale};
-    if (v->attn_d == v->d) {
-        ft_kv_put(s, 0, k, val);
-        ft_attend(s, 0, o, q, all);
-        return;
-    }
-    const ft_mat wide = ft_heads(w->o, 0, v->H, v->attn_d, v->attn_d);
-    ft_kv_put(s, 0, widened(v, s, w->k, k), widened(v, s, w->v, val));
-    ft_attend(s, 0, wide, widened(v, s, w->q, q), all);
-    ft_clamp(s, o, ft_heads(w->o, 0, v->H, v->d, v->attn_d), -INFINITY, INFINITY);
 }
 
 /* ---- one picture ---- */
@@ -331,7 +293,7 @@ static void make_cache(ft_encoding *e)
     const ft_vision *v = e->v;
     const ft_kv_type type = e->dev->unified ? FT_KV_F32 : FT_KV_F16;
     ft_kv *kv = &e->kv;
-    *kv = (ft_kv){.kt = type, .vt = type, .G = v->H, .d = v->attn_d, .space = FT_SPACE_FULL};
+    *kv = (ft_kv){.kt = type, .vt = type, .G = v->H, .d = v->d, .space = FT_SPACE_FULL};
     kv->k_row = kv->v_row = ft_kv_row_bytes(type, kv->d);
     kv->k_page = kv->v_page = kv->k_row * (size_t)(kv->G * FT_PAGE_ROWS);
     const size_t bytes = kv->k_page * (size_t)e->batch.pages_per_seq;
@@ -380,7 +342,7 @@ ft_status ft_encoding_new(ft_encoding **out, ft_vision *v, const ft_image *m, co
     e->in = (ft_vision_input){.grid = *g, .patches = make_patches(e, m)};
     e->in.positions = make_positions(e);
     if (v->pool) e->in.pooling = make_pooling(e);
-    if (v->H) make_cache(e);
+    if (v->H && !e->dev->op->attend_image) make_cache(e);
     make_step(e);
     if (!e->full) {
         *out = e;

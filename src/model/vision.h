@@ -2,8 +2,9 @@
  * rows that take the place of its tokens in a text model. Owns its weights and, through the open
  * file, the mapped ones; its activations live while a picture is encoded.
  *
- * A tower runs as a step of its own: N rows, one for each patch, that all see each other. Its keys
- * and values lie in pages that only it knows, so that attention is the text models' own op. */
+ * A tower runs as a step of its own: N rows, one for each patch, that all see each other. Where a
+ * device has no op for that, keys and values lie in pages that only the tower knows, and attention
+ * is the text models' op. */
 #ifndef FT_MODEL_VISION_H
 #define FT_MODEL_VISION_H
 
@@ -59,7 +60,6 @@ struct ft_vision {
     int pieces;             /* of forward() */
     int E;                  /* width of the rows that it makes */
     int H, d;               /* heads of its attention; 0: it has none */
-    int attn_d;             /* width of a head as the device's attention takes it, >= d */
     int most;               /* patches per side that have a position; 0: any number */
     int64_t min_px, max_px; /* picture sizes, by area */
     bool by_budget;         /* the picture is also scaled up, to max_px */
@@ -105,14 +105,6 @@ void ft_encoding_free(ft_encoding *e);
 /* Angles of n values, quarter = d / 4 frequencies base^(-k / quarter) for each axis from `axis` on:
  * 0 is the row of a patch, 1 its column. */
 ft_rope ft_vision_rope(ft_binder *b, int n, int quarter, double base, int axis);
-/* o = softmax(scale q k^T) v over all patches: [N, H, d] each. wide: what ft_vision_wide took. */
-typedef struct ft_wide {
-    ft_mat q, k, v, o; /* with heads of attn_d values; none where that is d */
-} ft_wide;
-ft_wide ft_vision_wide(const ft_vision *v, ft_step *s, int N);
-void ft_vision_attend(const ft_vision *v, ft_step *s, ft_mat o, ft_mat q, ft_mat k, ft_mat val,
-                      float scale, const ft_wide *w);
-
 extern const ft_tower ft_tower_qwen35, ft_tower_gemma4, ft_tower_gemma4_unified;
 
 #endif

@@ -515,13 +515,15 @@ static void run_offloaded(ft_call *c)
     MHD_resume_connection(conn); /* the call may be freed at any time from here on */
 }
 
-/* Whether the request names an image that is to be downloaded: a text that is an address. */
+/* Whether the request names an image that is to be fetched: a text that is an address. */
 static bool has_address(const json_t *v)
 {
     const char *text = json_string_value(v), *key;
     json_t *one;
     size_t i;
-    if (text) return !strncasecmp(text, "http://", 7) || !strncasecmp(text, "https://", 8);
+    if (text)
+        return !strncasecmp(text, "http://", 7) || !strncasecmp(text, "https://", 8) ||
+               !strncasecmp(text, "file://", 7);
     json_array_foreach((json_t *)(uintptr_t)v, i, one) if (has_address(one)) return true;
     json_object_foreach((json_t *)(uintptr_t)v, key, one) if (has_address(one)) return true;
     return false;
@@ -702,7 +704,7 @@ ft_status ft_server_open(ft_server **out, const ft_serve_params *p, ft_err *err)
     if (!st) st = ft_listen(s, err);
     s->offload = ft_offload_new(OFFLOAD_THREADS, run_offloaded);
     s->compile = ft_offload_new(OFFLOAD_THREADS, run_offloaded);
-    if (p->image_hosts) s->fetch = ft_offload_new(FETCH_THREADS, run_offloaded);
+    if (p->image_hosts || p->media_path) s->fetch = ft_offload_new(FETCH_THREADS, run_offloaded);
     if (!st) st = start_daemon(s, err);
     if (!st) {
         s->work = ft_work_new(2);

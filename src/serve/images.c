@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "serve/image_url.h"
+#include "serve/media_file.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,17 +40,41 @@ static int tokens_of(const ft_served *d, const char *detail)
     return strstr(d->info->arch, "Gemma") ? LOW_TOKENS_GEMMA : LOW_TOKENS;
 }
 
+static bool is_file(const char *text, size_t n)
+{
+    return n > 7 && !strncasecmp(text, "file://", 7);
+}
+
 static bool is_address(const char *text, size_t n)
 {
     return n > 7 && (!strncasecmp(text, "http://", 7) || !strncasecmp(text, "https://", 8) ||
-                     !strncasecmp(text, "file://", 7));
+                     is_file(text, n));
+}
+
+/* What went wrong below --media-path or at a host: the latter's errors are the host's. */
+static bool refused(ft_status st, bool remote, const char *where, const ft_err *err,
+                    ft_http_error *error)
+{
+    return ft_http_error_set(error, remote && st == FT_EIO ? FT_ERR_REMOTE : FT_ERR_INVALID, where,
+                             "%s: %s", where, err->text);
 }
 
 static bool download(ft_gen_params *a, const char *url, size_t n, void **bytes, size_t *n_bytes,
                      const char *where, ft_http_error *error)
 {
     ft_err err;
-    if (!a->image_hosts)
+    ft_status st;
+    if (is_file(url, n) && a->media_path && strlen(url) == n) {
+        st = ft_media_read(bytes, n_bytes, a->media_path, url + 7, IMAGE_BYTES, &err);
+        return !st || refused(st, false, where, &err, error);
+    }
+    if (is_file(url, n) && !a->media_path)
+        return ft_http_error_set(error, FT_ERR_INVALID, where,
+                                 "%s is the address of a file, want its data: "
+                                 "data:image/...;base64,... (the server reads files with "
+                                 "--media-path)",
+                                 where);
+    if (!a->image_hosts && !is_file(url, n))
         return ft_http_error_set(error, FT_ERR_INVALID, where,
                                  "%s is the address of an image, want its data: "
                                  "data:image/...;base64,... (the server downloads images with "
@@ -62,10 +87,9 @@ static bool download(ft_gen_params *a, const char *url, size_t n, void **bytes, 
                                       .bytes = IMAGE_BYTES,
                                       .seconds = FT_MIN((double)DOWNLOAD_S, a->image_s)};
     const int64_t start = ft_now_ns();
-    const ft_status st = ft_image_url_get(url, &rules, bytes, n_bytes, &err);
+    st = ft_image_url_get(url, &rules, bytes, n_bytes, &err);
     a->image_s -= (double)(ft_now_ns() - start) * 1e-9;
-    return !st || ft_http_error_set(error, st == FT_EIO ? FT_ERR_REMOTE : FT_ERR_INVALID, where,
-                                    "%s: %s", where, err.text);
+    return !st || refused(st, true, where, &err, error);
 }
 
 bool ft_images_add(ft_gen_params *a, const ft_served *d, const char *text, size_t n,

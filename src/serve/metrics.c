@@ -176,6 +176,16 @@ static void cache(const ft_llm_stats *c, ft_buf *out)
     head(out, "foretoken:preemptions_total", "counter",
          "Sequences preempted for lack of KV cache pages.");
     ft_buf_printf(out, "foretoken:preemptions_total %llu\n", (unsigned long long)c->preempted);
+    head(out, "foretoken:run_seconds_total", "counter",
+         "Time in which there was a request to run.");
+    ft_buf_printf(out, "foretoken:run_seconds_total %g\n", c->run_s);
+    head(out, "foretoken:gpu_busy_seconds_total", "counter",
+         "Of that, time in which the GPU ran a step; 0 without a GPU.");
+    ft_buf_printf(out, "foretoken:gpu_busy_seconds_total %g\n", c->device_s);
+    head(out, "foretoken:gpu_idle_ratio", "gauge",
+         "Share of that time in which the GPU waited for the CPU; 0 without a GPU.");
+    ft_buf_printf(out, "foretoken:gpu_idle_ratio %g\n",
+                  c->device_s > 0 && c->run_s > c->device_s ? 1 - c->device_s / c->run_s : 0);
     head(out, "foretoken:cancelled_total", "counter",
          "Responses cancelled because the client disconnected.");
     ft_buf_printf(out, "foretoken:cancelled_total %llu\n", (unsigned long long)c->cancelled);

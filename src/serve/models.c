@@ -149,6 +149,8 @@ static void add_counts(ft_llm_stats *to, const ft_llm_stats *n)
     to->prefix_misses += n->prefix_misses;
     to->prompt_s += n->prompt_s;
     to->output_s += n->output_s;
+    to->run_s += n->run_s;
+    to->device_s += n->device_s;
     for (int i = 0; i <= FT_STEP_BUCKETS; i++) to->step_at[i] += n->step_at[i];
     to->step_s += n->step_s;
 }

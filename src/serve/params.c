@@ -325,6 +325,7 @@ void ft_gen_params_init(ft_gen_params *a, ft_server *s, const ft_served *d)
     *a = (ft_gen_params){.n = 1,
                          .ping_s = s->p.ping_s,
                          .image_hosts = s->p.image_hosts,
+                         .media_path = s->p.media_path,
                          .image_s = FT_PARAM_IMAGE_S};
     pthread_mutex_lock(&s->lock);
     a->r = d->defaults;

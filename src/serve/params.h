@@ -33,7 +33,7 @@ typedef struct ft_gen_params {
     float *bias;
     float lora[FT_ADAPTERS_MAX];
     char samplers[256];
-    const char *image_hosts; /* as in ft_serve_params */
+    const char *image_hosts, *media_path; /* as in ft_serve_params */
     double image_s;          /* time that is left for downloads of this request's images */
     ft_image_input image[FT_REQUEST_IMAGES]; /* r.images points here; own holds the bytes */
     char ignored[FT_IGNORED]; /* schema keywords that are not enforced, for X-Schema-Ignored */

@@ -33,6 +33,7 @@ typedef struct ft_serve_params {
     const char *allowed_hosts;  /* allowed Host names besides localhost, or "*"; NULL: none */
     const char *image_hosts;    /* of images that requests give by address, separated by
                                  * commas, or "any"; NULL: none */
+    const char *media_path;     /* folder of images with file:// addresses; NULL: none */
     bool cache_shared;          /* share cached prompts between API keys */
     const char *slot_save_path; /* directory of saved slots; NULL: disabled */
     bool slots, metrics, props; /* enable these routes; props: POST /props */

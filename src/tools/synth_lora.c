@@ -12,14 +12,14 @@
 #define STRENGTH 0.3
 
 typedef struct matrix {
-    int64_t n[2];
+    int64_t n[3];
     double size; /* values are uniform in [-size, size] */
     ft_type type;
 } matrix;
 
 static bool wanted(const ft_gguf_tensor *t, const char *only)
 {
-    return t->n_dims == 2 && t->n[1] > 1 && ft_str_ends(t->name, FT_STR(".weight")) &&
+    return (t->n_dims == 2 || t->n_dims == 3) && t->n[1] > 1 && ft_str_ends(t->name, FT_STR(".weight")) &&
            !strstr(t->name.p, "ssm_conv1d") && !strstr(t->name.p, "centroids") &&
            (!only || strstr(t->name.p, only));
 }
@@ -29,9 +29,9 @@ static void shape_pair(matrix m[2], const ft_gguf_tensor *t, int64_t r, ft_type 
 {
     const bool table = ft_str_ends(t->name, FT_STR("token_embd.weight"));
     const int64_t in = table ? t->n[1] : t->n[0], out = table ? t->n[0] : t->n[1];
-    m[0] = (matrix){.n = {in, r}, .size = table ? 1 : 1 / sqrt((double)in)};
-    if (table) m[0] = (matrix){.n = {r, in}, .size = m[0].size};
-    m[1] = (matrix){.n = {r, out}, .size = STRENGTH / sqrt((double)r)};
+    m[0] = (matrix){.n = {in, r, t->n[2]}, .size = table ? 1 : 1 / sqrt((double)in)};
+    if (table) m[0] = (matrix){.n = {r, in, 1}, .size = m[0].size};
+    m[1] = (matrix){.n = {r, out, t->n[2]}, .size = STRENGTH / sqrt((double)r)};
     for (int i = 0; i < 2; i++)
         m[i].type = m[i].n[0] % ft_type_of(type)->elems ? FT_F16 : type; /* as converters do */
 }
@@ -42,7 +42,7 @@ static void write_matrix(ft_gguf_writer *w, size_t tensor, const matrix *m, uint
     ft_rng r = {ft_rng_at(seed, tensor, 5)};
     float *v = ft_new_n(float, k);
     void *out = ft_alloc(row);
-    for (int64_t i = 0; i < m->n[1]; i++) {
+    for (int64_t i = 0; i < m->n[1] * m->n[2]; i++) {
         for (size_t j = 0; j < k; j++) v[j] = (float)(m->size * (2 * ft_rng_f64(&r) - 1));
         ft_row_encode(m->type, out, v, k, NULL);
         ft_gguf_writer_data(w, tensor, (size_t)i * row, out, row);
@@ -62,7 +62,7 @@ static ft_status put_pairs(ft_gguf_writer *w, const ft_gguf *g, const ft_synth_l
         for (int j = 0; j < 2; j++, ++*n) {
             char name[160];
             snprintf(name, sizeof name, "%.140s.lora_%c", t->name.p, j ? 'b' : 'a');
-            ft_gguf_put_tensor(w, name, m[*n].type, 2, m[*n].n);
+            ft_gguf_put_tensor(w, name, m[*n].type, t->n_dims, m[*n].n);
         }
     }
     if (!*n)

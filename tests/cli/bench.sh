@@ -58,6 +58,8 @@ mkdir "$dir/records"
 cp "$dir/other.json" "$dir/records"
 bash scripts/bench_check.sh "$dir/records" "$ft" >"$dir/out" 2>&1
 same "bench-check without a record of this machine" $? 2
+grep -q 'bench -p 512 -n 128 -r 5 --json >' "$dir/out" && grep -q '"instruction_sets"' "$dir/out"
+ok "says how to write one, and what this machine is" $?
 sed "s|\"command\": \".*\"|\"command\": \"foretoken bench -m $model -p 32 -n 8 -r 1 -q\"|" "$dir/slow.json" >"$dir/records/slow.json"
 bash scripts/bench_check.sh "$dir/records" "$ft" >"$dir/out" 2>&1
 same "bench-check against a slow record" $? 0
@@ -81,6 +83,16 @@ if "$ft" --version | grep -q microhttpd; then
     cold -b "$dir/was"
     same "and against another test" $? 2
 fi
+# long contexts: every number of draft tokens generates the same ids
+long=${BUILD:-build}/bench/long
+"$long" -m "$model" -l 64,200 -n 16 -k 0,1,2,3,4 -t 1 -x 0 >"$dir/long"
+same "long contexts" $? 0
+same "five numbers of draft tokens for two lengths" "$(grep -c '^ *\(64\|200\) ' "$dir/long")" 10
+"$long" -m "$model" -l 64 -n 16 -k 0,3 -t 1 -x 1000 >"$dir/long" 2>"$dir/err"
+same "a prompt that a drafter makes slower" $? 1
+grep -q '2 runs with other ids or a slow prompt' "$dir/err"
+ok "is said" $?
+fails "no length" 'usage: long' "$long" -l 0
 fails "too many rows" 'from 1 to 16' "$ft" bench -m "$model" --rows 17
 same "no prompt asked for" "$("$ft" bench -m "$model" -p 0 -n 4 -r 1 -q | grep -c '^prompt')" 0
 "$ft" bench -m "$model" -p 0 -n 4 -r 1 -d 64 -q | grep -q 'after 64 tokens'

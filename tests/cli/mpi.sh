@@ -34,7 +34,11 @@ scored=(perplexity -m "$tiny" -f "$text" --json -q)
 same "perplexity" "$(ranks 2 "$mpi/foretoken" "${scored[@]}" | field perplexity)" \
     "$("$ft" "${scored[@]}" 2>/dev/null | field perplexity)"
 export FT_TEST_DEV=mpi
+for n in 2 3; do
+    works "every golden model on $n ranks: the ids of one process" ranks $n "$mpi/split"
+done
 works "golden models with drafts and batches on 3 ranks" ranks 3 "$mpi/drafting"
+works "adapters on 2 ranks" ranks 2 "$mpi/lora"
 works "the ends of responses on 2 ranks" ranks 2 "$mpi/ending"
 unset FT_TEST_DEV
 
@@ -42,6 +46,15 @@ unset FT_TEST_DEV
 timeout 60 "${job[@]}" -n 1 "$mpi/foretoken" "${line[@]}" : -n 1 "$mpi/foretoken" run -m models/gemma4-nano.gguf hi >"$dir/out" 2>"$dir/err"
 [ $? -ne 0 ] && [ ! -s "$dir/out" ] && grep -q 'rank 1 (.*): models/gemma4-nano.gguf is another file than that of rank 0' "$dir/err"
 ok "another model on a rank" $?
+cp "$tiny" "$dir/other.gguf"
+size=$(wc -c <"$tiny")
+head -c 1000000 /dev/zero | dd of="$dir/other.gguf" bs=1 seek=$((size - 2000000)) conv=notrunc obs=1M 2>/dev/null
+timeout 60 "${job[@]}" -n 1 "$mpi/foretoken" "${line[@]}" : -n 1 "$mpi/foretoken" run -m "$dir/other.gguf" hi >"$dir/out" 2>"$dir/err"
+[ $? -ne 0 ] && [ ! -s "$dir/out" ] && grep -q 'rank 1 (.*): .*other.gguf is another file than that of rank 0: its digest differs' "$dir/err"
+ok "a model of the same size with other weights on a rank" $?
+FT_TEST_DEV=mpi timeout 60 "${job[@]}" -n 1 "$mpi/foretoken" "${line[@]}" : -n 1 "$mpi/drafting" >"$dir/out" 2>"$dir/err"
+[ $? -ne 0 ] && grep -q 'rank 1 (.*) is foretoken test, rank 0 is [0-9]' "$dir/err"
+ok "another version on a rank" $?
 ! ranks 2 "$mpi/foretoken" run -m "$tiny" --device cpu,cpu hi >"$dir/out" && grep -q 'want one device for each rank' "$dir/err"
 ok "several devices on a rank" $?
 

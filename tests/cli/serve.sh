@@ -251,7 +251,6 @@ else
 fi
 fails "a key without its certificate" "want both" "$ft" serve -m "$model" --ssl-key-file "$dir/key.pem" --port 0 -q
 fails "--context-shift is refused" "larger --ctx-size" "$ft" serve -m "$model" --context-shift
-fails "--media-path is refused" "inside of requests" "$ft" serve -m "$model" --media-path x
 fails "a tower that is not there" "nowhere.gguf" "$ft" serve -m "$model" --mmproj nowhere.gguf --port 0 -q
 fails "a port that is none" "port" "$ft" serve -m "$model" --port 99999
 fails "a model that is not there" "nowhere.gguf" "$ft" serve -m nowhere.gguf --port 0 -q

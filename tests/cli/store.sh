@@ -121,8 +121,21 @@ fails "a file of settings that is none" 'models.ini: line 1 of the preset is "ju
 mv "$dir/ini" "$store/models.ini"
 [ ! -e /dev/full ] || fails "a full disk" 'standard output: write' bash -c '"$0" list >/dev/full' "$ft"
 fails "no name" 'rm has 0 arguments' "$ft" rm
+head -c 500 /dev/zero >"$store/me--mine/late-Q4_K_M.gguf.part"
+head -c 300 /dev/zero >"$store/me--other/huge-Q4_K_M-00002-of-00002.gguf.part"
+head -c 200 /dev/zero >"$store/me--mine/half-00002-of-00003.gguf.part"
+same "rm removes an unfinished download" "$("$ft" rm late-Q4_K_M half | cut -d '(' -f 1)" \
+    "removed the unfinished download of late-Q4_K_M: 1 file, 500 bytes 
+removed the unfinished download of half: 1 file, 200 bytes "
+head -c 500 /dev/zero >"$store/me--mine/late-Q4_K_M.gguf.part"
+same "but not one that is running" \
+    "$(flock "$store/me--mine/late-Q4_K_M.gguf.part" "$ft" rm late-Q4_K_M 2>&1)" \
+    'foretoken: "late-Q4_K_M" is being downloaded and cannot be removed'
+[ -e "$store/me--mine/late-Q4_K_M.gguf.part" ] && "$ft" rm late-Q4_K_M >/dev/null
+ok "which stays" $?
 n=$(bytes "$store"/me--other/huge*)
-same "rm removes all parts" "$("$ft" rm huge-Q4_K_M | cut -d '(' -f 1)" "removed huge-Q4_K_M: 2 files, $n bytes "
+same "rm removes all parts, finished or not" "$("$ft" rm huge-Q4_K_M | cut -d '(' -f 1)" \
+    "removed huge-Q4_K_M: 3 files, $n bytes "
 [ ! -e "$store/me--other" ]
 ok "and the empty folder" $?
 n=$(bytes "$store/me--mine/mine-Q8_0.gguf")

@@ -122,6 +122,8 @@ fails "no such file" "nothing.png" see --raw --image "$dir/nothing.png" "$one"
 printf '\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\x01\x2c\0\0\0\x01\x08\0\0\0\0\x41\x53\xcc\xf5\0\0\0\x0dIDAT\x78\x9c\x63\x60\x18\x05\x44\x03\0\x01\x2d\0\x01\x45\x02\x95\x4e\0\0\0\0IEND\xae\x42\x60\x82' >"$dir/thin.png" # 300 x 1
 fails "wider than high" "more than 200 times" see --raw --image "$dir/thin.png" "$one"
 works "fewer tokens" see --image-max-tokens 4 --raw --image "$pic" "$one"
+works "a background" see --image-background ff8000 --raw --image "$pic" "$one"
+fails "a wrong background" "want RRGGBB" see --image-background ff800 --raw --image "$pic" "$one"
 
 # ---- placeholders that a user types, and conversations, with models that know letters ----
 mkdir -p "$dir/q" "$dir/g"
@@ -225,9 +227,36 @@ if "$ft" --version | grep -q curl; then
         has "$address" 'content\[0\]: .*private or local address' /v1/chat/completions \
             "$(user "[{\"type\":\"image_url\",\"image_url\":{\"url\":\"$address\"}}]")"
     done
-    has "a file" 'content\[0\]: .*want http or https' /v1/chat/completions \
-        "$(user '[{"type":"image_url","image_url":{"url":"file:///etc/passwd"}}]')"
 fi
+has "a file" 'content\[0\] is the address of a file.*--media-path' /v1/chat/completions \
+    "$(user '[{"type":"image_url","image_url":{"url":"file:///etc/passwd"}}]')"
+kill -TERM $pid
+wait $pid
+ok "it ends" $?
+
+# ---- files of one folder ----
+mkdir -p "$dir/media/more"
+cp "$pic" "$dir/media/a.png"
+cp "$pic" "$dir/media/more/b.png"
+cp "$pic" "$dir/outside.png"
+ln -s ../outside.png "$dir/media/link.png"
+ln -s .. "$dir/media/up"
+mkfifo "$dir/media/pipe"
+serve -m "$dir/q/m.gguf" --device cpu -c 512 -n 8 --media-path "$dir/media"
+file() { user "[{\"type\":\"image_url\",\"image_url\":{\"url\":\"file://$1\"}},{\"type\":\"text\",\"text\":\"a\"}]"; }
+for name in a.png /a.png more/b.png //more//b.png ./a.png; do
+    has "file://$name" "\"prompt_tokens\":$(count q a --image "$pic")" /v1/chat/completions "$(file "$name")"
+done
+has "above the folder" 'has .*\.\..*want a file below' /v1/chat/completions "$(file "../outside.png")"
+has "up and down" 'has .*\.\..*want a file below' /v1/chat/completions "$(file "more/../../outside.png")"
+has "a link out" 'symbolic link' /v1/chat/completions "$(file link.png)"
+has "through a link" 'outside.png' /v1/chat/completions "$(file up/outside.png)"
+has "no such file" 'No such file' /v1/chat/completions "$(file none.png)"
+has "a folder" 'not a regular file' /v1/chat/completions "$(file more)"
+has "a FIFO" 'not a regular file' /v1/chat/completions "$(file pipe)"
+has "the folder itself" 'names no file' /v1/chat/completions "$(file /)"
+has "still no downloads" '--allow-image-urls' /v1/chat/completions \
+    "$(user '[{"type":"image_url","image_url":{"url":"http://127.0.0.1:1/a.png"}}]')"
 kill -TERM $pid
 wait $pid
 ok "it ends" $?

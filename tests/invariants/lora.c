@@ -62,7 +62,7 @@ static float *decoded(const ft_gguf_tensor *t)
     return f;
 }
 
-/* W += by B A. */
+/* W += by B A, of every expert. */
 static void merge_pair(float *w, const ft_gguf_tensor *t, const ft_gguf *adapter, double by)
 {
     char name[160];
@@ -73,15 +73,18 @@ static void merge_pair(float *w, const ft_gguf_tensor *t, const ft_gguf *adapter
     if (!a) return;
     const bool table = a->n[0] == b->n[0] && a->n[1] == t->n[1];
     const size_t k = (size_t)t->n[0], r = (size_t)b->n[0];
+    const size_t rows = (size_t)t->n[1];
     float *fa = decoded(a), *fb = decoded(b);
-    for (size_t o = 0; o < (size_t)t->n[1]; o++)
+    for (size_t o = 0; o < rows * (size_t)t->n[2]; o++) {
+        const float *ea = fa + o / rows * r * k; /* A of the expert */
         for (size_t i = 0; i < k; i++) {
             double sum = 0;
             for (size_t j = 0; j < r; j++)
                 sum += table ? (double)fa[o * r + j] * (double)fb[i * r + j]
-                             : (double)fb[o * r + j] * (double)fa[j * k + i];
+                             : (double)fb[o * r + j] * (double)ea[j * k + i];
             w[o * k + i] = (float)((double)w[o * k + i] + by * sum);
         }
+    }
     ft_free(fa);
     ft_free(fb);
 }
@@ -408,9 +411,10 @@ static void check_files(void)
          "lora",
          arch,
          e->name,
-         {e->k, 4, e->E},
-         {4, e->n, e->E},
-         "routed experts"},
+         {e->k, 4, e->E - 1},
+         {4, e->n, e->E - 1},
+         "lora_a is ["},
+        {"one expert", "adapter", "lora", arch, e->name, {e->k, 4}, {4, e->n}, "lora_a is ["},
     };
     for (size_t i = 0; i < FT_COUNT(all); i++) check_wrong(m.m, &all[i]);
     check(m.m->n_adapter == 0 && !q->lora, "a rejected adapter leaves something behind");
@@ -431,5 +435,6 @@ int main(void)
     check_model("gemma4-dense", "gemma4-dense-assistant");
     check_model("gemma4-moe", NULL);
     if (!getenv("FT_TEST_DEV")) check_split("qwen35-dense");
+    if (!getenv("FT_TEST_DEV")) check_split("qwen35-moe");
     return inv_end();
 }

@@ -1,5 +1,6 @@
 /* tests/invariants/split.c - a model split over several devices gives the ids that it gives on one,
- * for every split: CPU devices compute the same bits, so only the split can make a difference. */
+ * for every split: CPU devices compute the same bits, so only the split can make a difference.
+ * Under mpirun (FT_TEST_DEV=mpi) the devices are those of the ranks. */
 #define _XOPEN_SOURCE 700
 #include "invariants.h"
 
@@ -8,11 +9,11 @@
 enum { SLOTS = 2, TOKENS = 20 };
 
 /* Two slots with drafting, one of them with a prompt that crosses a page boundary. */
-static void generate(const inv_model *m, inv_response *r)
+static void generate_with(const inv_model *m, ft_kv_type type, inv_response *r)
 {
     ft_engine_params p = inv_params(3);
     p.slots = SLOTS;
-    p.kt = p.vt = FT_KV_F16;
+    p.kt = p.vt = type;
     ft_engine *e = inv_engine(m, &p);
     for (int i = 0; i < SLOTS; i++) {
         int32_t ids[80];
@@ -24,6 +25,11 @@ static void generate(const inv_model *m, inv_response *r)
     while (ft_engine_step(e)) continue;
     for (int i = 0; i < SLOTS; i++) inv_done(&r[i]);
     ft_engine_free(e);
+}
+
+static void generate(const inv_model *m, inv_response *r)
+{
+    generate_with(m, FT_KV_F16, r);
 }
 
 static inv_model open_split(const char *name, const char *assistant, ft_split_rule r)
@@ -64,10 +70,20 @@ static void check_splits(const char *name, const char *assistant)
         RULE(0, 0, true),      /* three devices and an idle host, */
         RULE(1, 0, true),      /* four with layers, */
         RULE(0, 2, true),      /* and a device without layers */
+        RULE(0, 0, true),      /* experts on two devices, */
+        RULE(1, 0, true),      /* on four, */
+        RULE(1, 2, true),      /* and on two besides those of layers on the host */
         RULE(0, 0, true),      /* some matrices of every layer, */
         RULE(1, 1, true),      /* and others */
     };
     ft_split_rule *const three = &rule[7], *const four = &rule[8], *const empty = &rule[9];
+    ft_split_rule *const spread = &rule[10];
+    spread[0].spread = 3;
+    spread[1].spread = 15;
+    spread[1].n_end = spread[2].n_end = 2;
+    spread[1].end[0] = spread[2].end[0] = L - 2;
+    spread[1].end[1] = spread[2].end[1] = L - 1;
+    spread[2].spread = 12;
     three->lookup = true;
     three->n_end = four->n_end = empty->n_end = 2;
     three->end[0] = empty->end[0] = empty->end[1] = 1;
@@ -114,8 +130,46 @@ static void check_rules(void)
     check(ft_split_side(&n, "token_embd.weight", true) == 0, "embedding beside layer 0");
 }
 
+/* The same over the ranks of a job, with caches of several types. */
+static void check_ranks(const char *name, const char *assistant)
+{
+    static const ft_kv_type type[] = {FT_KV_F16, FT_KV_Q8_0, FT_KV_TURBO4};
+    static inv_response one[FT_COUNT(type)][SLOTS], two[SLOTS];
+    inv_model ranks = inv_model_golden(name, assistant, 1); /* the other ranks stay in here */
+    inv_model whole = {.name = name, .dev = ft_dev_cpu(1)};
+    whole.m = inv_golden(name, whole.dev, NULL);
+    if (assistant) whole.assistant = inv_golden(assistant, whole.dev, whole.m);
+    for (size_t i = 0; i < FT_COUNT(type); i++) {
+        if (i == 2 && whole.m->limits.head_d % 64) continue;
+        generate_with(&whole, type[i], one[i]);
+        generate_with(&ranks, type[i], two);
+        for (int k = 0; k < SLOTS; k++) {
+            check(inv_same(&one[i][k], &two[k]), "%s, %d ranks, cache %zu: different id at %d",
+                  name, ft_link_size(), i, inv_first_difference(&one[i][k], &two[k]));
+            check(one[i][k].stats.accepted == two[k].stats.accepted,
+                  "%s, %d ranks, cache %zu: other draft tokens", name, ft_link_size(), i);
+        }
+    }
+    inv_model_close(&whole);
+    inv_model_close(&ranks);
+}
+
+static int check_job(void)
+{
+    static const char *const name[] = {"qwen35-dense", "qwen35-gqa", "qwen35-moe", "gemma4-dense",
+                                       "gemma4-edge",  "gemma4-gqa", "gemma4-moe"};
+    for (size_t i = 0; i < FT_COUNT(name); i++) {
+        char assistant[64];
+        snprintf(assistant, sizeof assistant, "%s-assistant", name[i]);
+        const bool own = !strncmp(name[i], "gemma4", 6) && strcmp(name[i], "gemma4-moe");
+        check_ranks(name[i], own ? assistant : NULL);
+    }
+    return inv_end();
+}
+
 int main(void)
 {
+    if (getenv("FT_TEST_DEV") && !strcmp(getenv("FT_TEST_DEV"), "mpi")) return check_job();
     if (getenv("FT_TEST_DEV") && strcmp(getenv("FT_TEST_DEV"), "cpu")) return inv_end();
     check_rules();
     check_splits("qwen35-dense", NULL);

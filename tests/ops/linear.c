@@ -93,27 +93,6 @@ OPTEST_ROWS(linear, ROWS(FT_F32, 200, 37), {1, 1, 1, FT_F32}, {3, 17, 5, FT_F32}
 
 /* Several products of one x, of the same type and of others; then a pair joined by an activation.
  */
-/* Weights of vision towers, whose products may round to bf16; with a bias, an activation and the
- * product after it. */
-static void linear_rounded(ft_optest *t, const int *n)
-{
-    const int T = n[0], k = n[1], F = n[2];
-    const ft_type type = (ft_type)n[3];
-    ft_weight up = t_weight(t, type, F, k, 1), down = t_weight(t, type, k, F, 1);
-    up.rounded = down.rounded = true;
-    ft_mat x = t_uniform(t, T, k, -1, 1), y = t_output(t, T, F), z = t_output(t, T, k);
-    t->batch.T = T;
-    t_begin(t);
-    ft_linear(t->step, y, x, &up);
-    ft_affine(t->step, y, t_vec(t, F, -1, 1), (ft_vec){0}, FT_GELU);
-    ft_linear(t->step, z, y, &down);
-    t_cost(t, 2.0 * (double)up.row_bytes * F, 4.0 * T * k * F);
-    t_expect(t, y, 1e-5);
-    t_expect_rest(t, z, 1e-5);
-}
-OPTEST_ROWS(linear_rounded, {5, 64, 96, FT_BF16}, {70, 192, 304, FT_BF16}, {200, 128, 258, FT_F16},
-            {131, 64, 64, FT_F32})
-
 static void linears(ft_optest *t, const int *n)
 {
     const int T = n[0], k = n[1], F = n[2];
@@ -311,6 +290,31 @@ OPTEST_ROWS(moe, EACH_TYPE(EXPERTS), {1, 64, 32, 4, 2, FT_F32}, {5, 64, 48, 8, 3
             {200, 256, 256, 4, 2, FT_Q2_K, 0, 0, FT_TQ3_1S, FT_TQ4_1S},
             {200, 256, 256, 4, 2, FT_TQ4_1S, 0, 0, 0, FT_IQ2_S})
 
+/* One product of each choice: with an input for each row, then with one for each choice. */
+static void expert_linear(ft_optest *t, const int *n)
+{
+    const int T = n[0], D = n[1], F = n[2], E = n[3], K = n[4], rows = t->pick >= 0 ? 1 : T;
+    const ft_type type = (ft_type)n[5];
+    ft_weight up = t_weight(t, type, F, D, E), down = t_weight(t, type, D, F, E);
+    down.scale = t_vec(t, E, 0.5, 2).p;
+    const size_t all = (size_t)rows * (size_t)K;
+    ft_expert_choice r = {t_alloc(t, all * sizeof(int32_t)), t_alloc(t, all * sizeof(float)), K};
+    ft_mat score = t_uniform(t, T, E, -3, 3), x = t_uniform(t, T, D, -2, 2);
+    ft_mat h = ft_mat_at(t_alloc(t, all * (size_t)F * sizeof(float)), (int)all, F);
+    ft_mat y = ft_mat_at(t_alloc(t, all * (size_t)D * sizeof(float)), (int)all, D);
+    t_begin(t);
+    ft_route_top(t->step, r, score);
+    ft_expert_linear(t->step, h, x, &up, r, false);
+    ft_expert_linear(t->step, y, h, &down, r, false);
+    ft_expert_linear(t->step, y, h, &down, r, true);
+    const double bound = limit(t, type, T * D);
+    t_expect(t, ft_mat_at(h.p, rows, K * F), bound); /* a row of the test has all its choices */
+    t_expect_rest(t, ft_mat_at(y.p, rows, K * D), bound * 4);
+}
+OPTEST_ROWS(expert_linear, EACH_TYPE(EXPERTS), {1, 64, 32, 4, 2, FT_F32}, {5, 64, 5, 8, 3, FT_F16},
+            {17, 96, 128, 16, 4, FT_F32}, {33, 64, 3, 4, 2, FT_F32}, {70, 64, 40, 32, 8, FT_BF16},
+            {130, 64, 96, 4, 2, FT_Q8_0}, {140, 256, 16, 2, 2, FT_F16})
+
 /* A shared expert: of the same shape as the others, of another width, of another type. */
 static void moe_shared(ft_optest *t, const int *n)
 {
@@ -397,9 +401,9 @@ OPTEST_ROWS(centroid_head, {1, 64, 16, 8, 3, FT_F32}, {3, 64, 7, 9, 7, FT_Q8_0},
 
 int main(int argc, char **argv)
 {
-    const t_case *const all[] = {&linear_case,         &linear_rounded_case, &linears_case,
-                                 &products_of_case,    &linear_large_case,   &embed_case,
-                                 &products_of_tq_case, &route_case,          &moe_case,
-                                 &moe_shared_case,     &centroid_head_case,  &linear_mixed_case};
+    const t_case *const all[] = {&linear_case,        &linears_case,     &products_of_case,
+                                 &linear_large_case,  &embed_case,       &products_of_tq_case,
+                                 &route_case,         &moe_case,         &moe_shared_case,
+                                 &expert_linear_case, &centroid_head_case, &linear_mixed_case};
     return t_main(argc, argv, all, FT_COUNT(all));
 }

@@ -23,6 +23,21 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* What a file contains cannot write lines of a log or commands of a terminal. */
+static void messages_have_no_control_characters(void **state)
+{
+    (void)state;
+    ft_err err;
+    assert_int_equal(ft_fail(&err, FT_EFORMAT, "type \"%s\"", "a\nb\x1b[2J\x7f \xc3\xa9"),
+                     FT_EFORMAT);
+    assert_string_equal(err.text, "type \"a?b?[2J? \xc3\xa9\"");
+    ft_err_prefix(&err, "%s", "x\ry");
+    assert_string_equal(err.text, "x?y: type \"a?b?[2J? \xc3\xa9\"");
+    errno = ENOENT;
+    ft_fail_errno(&err, "%s", "a\tb");
+    assert_string_equal(err.text, "a?b: No such file or directory");
+}
+
 static void f16_round_trips_every_value(void **state)
 {
     (void)state;
@@ -343,6 +358,7 @@ static void type_table_is_consistent(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(messages_have_no_control_characters),
         cmocka_unit_test(f16_round_trips_every_value),
         cmocka_unit_test(f16_rounds_to_nearest_even),
         cmocka_unit_test(bf16_rounds_to_nearest_even),

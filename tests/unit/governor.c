@@ -27,7 +27,7 @@ static double step_time(const world *w, int rows, ft_rng *r)
 /* Number of draft tokens of one response when this many run at once. */
 static int choose_draft(ft_governor *g, const ft_gov_costs *c, int max, int slots)
 {
-    ft_gov_choice t = {g, max, 0};
+    ft_gov_choice t = {g, max, 0, 0};
     ft_gov_choose(&t, 1, c, slots);
     return t.k;
 }
@@ -106,7 +106,7 @@ static double speed_of_many(const world *w, int slots, int n, bool on, ft_gov_co
     for (int at = 0; at < n; at++) {
         int k[MOST], rows = slots;
         ft_gov_choice turn[MOST];
-        for (int i = 0; i < slots; i++) turn[i] = (ft_gov_choice){&g[i], 3, 0};
+        for (int i = 0; i < slots; i++) turn[i] = (ft_gov_choice){&g[i], 3, 0, 0};
         if (on) ft_gov_choose(turn, slots, c, slots);
         for (int i = 0; i < slots; i++) rows += k[i] = turn[i].k;
         const double t = step_time(w, rows, &r);
@@ -141,7 +141,7 @@ static void hopeless(void **state)
     for (int i = 0; i < 3; i++) speed_of_many(&w, 32, 200, true, &c, 1);
     double all = 0;
     for (int i = 0; i < 10; i++) {
-        ft_gov_step(&c, 2000 << i, false); /* contexts grow */
+        ft_gov_step(&c, 2000 << i, false, false); /* contexts grow */
         const double on = speed_of_many(&w, 32, 100, true, &c, 2),
                      off = speed_of_many(&w, 32, 100, false, &unused, 2);
         if (on < 0.97 * off) fail_msg("context %d: %.4f governed, %.4f without", i, on, off);
@@ -159,7 +159,7 @@ static void fewer_responses(void **state)
     ft_gov_costs_init(&c);
     speed(&w, 300, 3, -1, &c, 1);
     speed_of_many(&w, 32, 200, true, &c, 1);
-    ft_gov_step(&c, 5000, false);
+    ft_gov_step(&c, 5000, false, false);
     for (int slots = 31; slots > FT_GOV_MANY; slots--) {
         ft_governor g;
         ft_gov_init(&g, &c, false);
@@ -218,7 +218,7 @@ static double speed_of_four(const double *accept, double draft, double kink, boo
         ft_gov_choice turn[FOUR];
         int made[FOUR] = {0}, kept[FOUR] = {0}, rows = FOUR, left = 0;
         bool going[FOUR], right[FOUR] = {true, true, true, true};
-        for (int i = 0; i < FOUR; i++) turn[i] = (ft_gov_choice){&g[i], 3, 0};
+        for (int i = 0; i < FOUR; i++) turn[i] = (ft_gov_choice){&g[i], 3, 0, 0};
         if (on) ft_gov_choose(turn, FOUR, c, FOUR);
         for (int i = 0; i < FOUR; i++) left += going[i] = turn[i].k > 0;
         for (int pass = 0; left; pass++) {
@@ -304,7 +304,7 @@ static void different_limits(void **state)
     c.credit = 4;
     for (int i = 0; i < 2; i++) ft_gov_init(&g[i], &c, false);
     for (int last = 0; last < 2; last++) {
-        ft_gov_choice t[2] = {{&g[0], last ? 3 : 1, 0}, {&g[1], last ? 1 : 3, 0}};
+        ft_gov_choice t[2] = {{&g[0], last ? 3 : 1, 0, 0}, {&g[1], last ? 1 : 3, 0, 0}};
         ft_gov_choose(t, 2, &c, 2);
         assert_int_equal(t[last ? 0 : 1].k, 3);
         assert_int_equal(t[last ? 1 : 0].k, 1);
@@ -537,9 +537,10 @@ static void expensive_catch_up(void **state)
             for (int n = 1; n <= 2; n++) ft_gov_draft(&c, true, n, 0.1);
         }
         ft_gov_feed(&c, 100, dear ? 2 : 0.1);
+        c.credit = 0.5;
         for (int i = 0; i < 2; i++) ft_gov_init(&g[i], &c, false);
         for (int at = 0; at < 1000; at++) {
-            ft_gov_choice t[2] = {{&g[0], 3, 0}, {&g[1], 3, 0}};
+            ft_gov_choice t[2] = {{&g[0], 3, 0, 0}, {&g[1], 3, 0, 0}};
             ft_gov_choose(t, 2, &c, 2);
             tries += t[0].k > 0;
             ft_gov_accept(&g[0], &c, t[0].k, 0);

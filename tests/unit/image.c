@@ -223,6 +223,47 @@ static void test_png_kinds(void **state)
     ft_free(b);
 }
 
+/* On a background: (value alpha + background (255 - alpha)) / 255, also of palettes, of pictures
+ * with and without alpha, and interlaced. */
+static void test_background(void **state)
+{
+    (void)state;
+    bytes *b = ft_new(bytes);
+    ft_image m;
+    ft_err err;
+    ft_image_limits l = ft_image_limits_default;
+    l.blend = true;
+    memcpy(l.background, (unsigned char[]){255, 0, 100}, 3);
+    png_make(b, 2, 2, (png_how){8, PNG_COLOR_TYPE_PALETTE, 0, 0, true},
+             (unsigned char[]){0, 1, 2, 3}, 2);
+    assert_int_equal(ft_image_decode(&m, b->p, b->n, &l, &err), FT_OK);
+    assert_memory_equal(m.rgb,
+                        ((unsigned char[]){255, 0, 100, 40, 50, 60, 162, 40, 95, 248, 0, 97}), 12);
+    ft_image_release(&m);
+    unsigned char rgba[9 * 7 * 4], want[9 * 7 * 3];
+    for (size_t i = 0; i < sizeof rgba; i++) rgba[i] = (unsigned char)(i * 7);
+    for (size_t i = 0; i < sizeof want; i++) {
+        const unsigned a = rgba[i / 3 * 4 + 3], v = rgba[i / 3 * 4 + i % 3];
+        want[i] = (unsigned char)((v * a + l.background[i % 3] * (255 - a) + 127) / 255);
+    }
+    for (int interlace = 0; interlace < 2; interlace++) {
+        png_make(b, 9, 7, (png_how){8, PNG_COLOR_TYPE_RGB_ALPHA, interlace, 0, false}, rgba, 36);
+        assert_int_equal(ft_image_decode(&m, b->p, b->n, &l, &err), FT_OK);
+        assert_memory_equal(m.rgb, want, sizeof want);
+        ft_image_release(&m);
+    }
+    png_make(b, 12, 7, (png_how){8, PNG_COLOR_TYPE_RGB, 0, 0, false}, rgba, 36);
+    assert_int_equal(ft_image_decode(&m, b->p, b->n, &l, &err), FT_OK);
+    assert_memory_equal(m.rgb, rgba, sizeof rgba); /* opaque */
+    ft_image_release(&m);
+    png_make(b, 4, 1, (png_how){2, PNG_COLOR_TYPE_GRAY, 0, 0, false}, (unsigned char[]){0x1b}, 1);
+    assert_int_equal(ft_image_decode(&m, b->p, b->n, &l, &err), FT_OK);
+    assert_memory_equal(m.rgb,
+                        ((unsigned char[]){0, 0, 0, 85, 85, 85, 170, 170, 170, 255, 255, 255}), 12);
+    ft_image_release(&m);
+    ft_free(b);
+}
+
 /* Pixel (x, y) of a 3 x 2 picture is 10 y + x; what is upright for each orientation. */
 static void test_orientation(void **state)
 {
@@ -358,6 +399,33 @@ static void put32(unsigned char *p, uint32_t v)
     for (int i = 0; i < 4; i++) p[i] = (unsigned char)(v >> (8 * i));
 }
 
+/* Alpha of WebP: dropped, or blended. A lossless encoder keeps the colours of transparent pixels
+ * only if it is told to, so they have some opacity. */
+static void test_webp_background(void **state)
+{
+    (void)state;
+    unsigned char rgba[6 * 5 * 4], want[6 * 5 * 3], *p = NULL;
+    ft_image m;
+    ft_err err;
+    ft_image_limits l = ft_image_limits_default;
+    l.blend = true;
+    memcpy(l.background, (unsigned char[]){9, 200, 77}, 3);
+    for (size_t i = 0; i < sizeof rgba; i++) rgba[i] = (unsigned char)(1 + i * 11 % 255);
+    for (size_t i = 0; i < sizeof want; i++) {
+        const unsigned a = rgba[i / 3 * 4 + 3], v = rgba[i / 3 * 4 + i % 3];
+        want[i] = (unsigned char)((v * a + l.background[i % 3] * (255 - a) + 127) / 255);
+    }
+    const size_t n = WebPEncodeLosslessRGBA(rgba, 6, 5, 24, &p);
+    assert_true(n > 0);
+    assert_int_equal(ft_image_decode(&m, p, n, &l, &err), FT_OK);
+    assert_memory_equal(m.rgb, want, sizeof want);
+    ft_image_release(&m);
+    assert_int_equal(decode(&m, p, n), FT_OK);
+    for (size_t i = 0; i < sizeof want; i++) assert_int_equal(m.rgb[i], rgba[i / 3 * 4 + i % 3]);
+    ft_image_release(&m);
+    WebPFree(p);
+}
+
 static void test_webp(void **state)
 {
     (void)state;
@@ -447,16 +515,17 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fit),
 #ifdef FT_HAVE_PNG
-        cmocka_unit_test(test_golden),      cmocka_unit_test(test_png_kinds),
-        cmocka_unit_test(test_orientation), cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_golden),     cmocka_unit_test(test_png_kinds),
+        cmocka_unit_test(test_background), cmocka_unit_test(test_orientation),
+        cmocka_unit_test(test_limits),
 #endif
 #ifdef FT_HAVE_JPEG
         cmocka_unit_test(test_jpeg),
 #endif
 #ifdef FT_HAVE_WEBP
-        cmocka_unit_test(test_webp),
+        cmocka_unit_test(test_webp),       cmocka_unit_test(test_webp_background),
 #endif
-        cmocka_unit_test(test_exif),        cmocka_unit_test(test_data_uri),
+        cmocka_unit_test(test_exif),       cmocka_unit_test(test_data_uri),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

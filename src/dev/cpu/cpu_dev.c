@@ -396,6 +396,7 @@ static const ft_ops ops = {
     .gated_norm = ft_cpu_gated_norm,
     .route = ft_cpu_route,
     .moe = ft_cpu_moe,
+    .expert_linear = ft_cpu_expert_linear,
     .centroid_head = ft_cpu_centroid_head,
     .layernorm = ft_cpu_layernorm,
     .affine = ft_cpu_affine,

@@ -56,32 +56,35 @@ typedef struct moe_args {
 
 /* Shared scratch: choices sorted by expert, and the first of each expert. */
 typedef struct sorted {
-    int32_t *row, *choice; /* [T K]: row of x, index t K + i */
+    int32_t *row, *choice; /* [n]: row of x, index of the choice */
     int32_t *first;        /* [E + 1] */
 } sorted;
 
-static sorted sorted_at(const ft_part *p, const moe_args *a)
+static sorted sorted_at(const ft_part *p, int n)
 {
     int32_t *m = (int32_t *)(void *)p->c->shared;
-    const size_t n = (size_t)a->x.T * (size_t)a->r.K;
-    return (sorted){m, m + n, m + 2 * n};
+    return (sorted){m, m + n, m + 2 * (size_t)n};
 }
+
+typedef struct sort_args {
+    const int32_t *id; /* [n] */
+    int n, each, E;    /* each: choices of a row */
+} sort_args;
 
 static void sort_job(const ft_part *p, const void *args)
 {
-    const moe_args *a = args;
+    const sort_args *a = args;
     if (p->thread) return;
-    const sorted s = sorted_at(p, a);
-    const int n = a->x.T * a->r.K, E = a->e.E;
-    memset(s.first, 0, (size_t)(E + 1) * sizeof *s.first);
-    for (int i = 0; i < n; i++) s.first[a->r.id[i] + 1]++;
-    for (int e = 0; e < E; e++) s.first[e + 1] += s.first[e];
-    for (int i = 0; i < n; i++) {
-        const int32_t at = s.first[a->r.id[i]]++;
-        s.row[at] = i / a->r.K;
+    const sorted s = sorted_at(p, a->n);
+    memset(s.first, 0, (size_t)(a->E + 1) * sizeof *s.first);
+    for (int i = 0; i < a->n; i++) s.first[a->id[i] + 1]++;
+    for (int e = 0; e < a->E; e++) s.first[e + 1] += s.first[e];
+    for (int i = 0; i < a->n; i++) {
+        const int32_t at = s.first[a->id[i]]++;
+        s.row[at] = i / a->each;
         s.choice[at] = i;
     }
-    memmove(s.first + 1, s.first, (size_t)E * sizeof *s.first);
+    memmove(s.first + 1, s.first, (size_t)a->E * sizeof *s.first);
     s.first[0] = 0;
 }
 
@@ -105,39 +108,59 @@ static int cost_of(sorted s, int from, int to)
     return cost;
 }
 
+/* A thread's strips of the experts, one at a time: strip j of expert e. */
+typedef struct strip_share {
+    sorted s;
+    int E, strips, lo, hi, at, cost, e, j;
+} strip_share;
+
+static strip_share share_strips(const ft_part *p, sorted s, int E, int strips)
+{
+    strip_share w = {.s = s, .E = E, .strips = strips, .e = -1, .j = strips};
+    ft_share(p, strips * cost_of(s, 0, E), 1, &w.lo, &w.hi);
+    return w;
+}
+
+static bool next_strip(strip_share *w)
+{
+    w->j++;
+    while (w->j >= w->strips || w->at + w->j * w->cost >= w->hi) {
+        w->at += w->strips * w->cost;
+        if (++w->e >= w->E || w->at >= w->hi) return false;
+        w->cost = cost_of(w->s, w->e, w->e + 1);
+        w->j = w->strips; /* no rows: the next expert */
+        if (w->cost) w->j = w->lo > w->at ? (w->lo - w->at + w->cost - 1) / w->cost : 0;
+    }
+    return true;
+}
+
 /* act(gate x) * up x into the front half of tmp's rows: one strip of one expert at a time. */
 static void up_job(const ft_part *p, const void *args)
 {
     const moe_args *a = args;
-    const sorted s = sorted_at(p, a);
+    const sorted s = sorted_at(p, a->x.T * a->r.K);
     const bool fused = a->e.gate_up.data != NULL;
     const ft_weight *wg = fused ? &a->e.gate_up : &a->e.gate, *wu = fused ? wg : &a->e.up;
-    const int F = a->e.F, strips = (F + STRIP - 1) / STRIP, up_at = fused ? F : 0;
+    const int F = a->e.F, up_at = fused ? F : 0;
     float *g = (float *)(void *)(p->scratch + FT_MAX(ft_cpu_product_scratch(p->c, wg),
                                                      ft_cpu_product_scratch(p->c, wu)));
     float *u = g + (size_t)a->x.T * (size_t)a->r.K * STRIP;
-    int lo, hi;
-    ft_share(p, strips * cost_of(s, 0, a->e.E), 1, &lo, &hi);
-    for (int e = 0, at = 0; e < a->e.E && at < hi; e++) {
-        const int first = s.first[e], n = s.first[e + 1] - first, cost = cost_of(s, e, e + 1);
-        if (!n) continue;
+    strip_share w = share_strips(p, s, a->e.E, (F + STRIP - 1) / STRIP);
+    while (next_strip(&w)) {
+        const int first = s.first[w.e], n = s.first[w.e + 1] - first;
+        const int o = w.j * STRIP, end = FT_MIN(F, o + STRIP);
         const ft_inputs x = {a->x, a->x8, s.row + first, 0, n};
         const ft_inputs xu = {a->x, a->u8, s.row + first, 0, n};
-        const int begin = lo > at ? (lo - at + cost - 1) / cost : 0;
-        for (int j = begin; j < strips && at + j * cost < hi; j++) {
-            const int o = j * STRIP, end = FT_MIN(F, o + STRIP);
-            strip(p, g, wg, e, o, end, &x);
-            strip(p, u, wu, e, up_at + o, up_at + end, &xu);
-            for (int i = 0; i < n; i++) {
-                float *to = ft_mat_head(a->tmp, s.choice[first + i], 0) + o;
-                const float *gi = g + (size_t)i * STRIP, *ui = u + (size_t)i * STRIP;
-                if (a->e.act == FT_SILU)
-                    p->k->silu_mul(to, gi, ui, end - o);
-                else
-                    p->k->gelu_mul(to, gi, ui, end - o);
-            }
+        strip(p, g, wg, w.e, o, end, &x);
+        strip(p, u, wu, w.e, up_at + o, up_at + end, &xu);
+        for (int i = 0; i < n; i++) {
+            float *to = ft_mat_head(a->tmp, s.choice[first + i], 0) + o;
+            const float *gi = g + (size_t)i * STRIP, *ui = u + (size_t)i * STRIP;
+            if (a->e.act == FT_SILU)
+                p->k->silu_mul(to, gi, ui, end - o);
+            else
+                p->k->gelu_mul(to, gi, ui, end - o);
         }
-        at += strips * cost;
     }
 }
 
@@ -146,7 +169,7 @@ static void up_job(const ft_part *p, const void *args)
 static void down_job(const ft_part *p, const void *args)
 {
     const moe_args *a = args;
-    const sorted s = sorted_at(p, a);
+    const sorted s = sorted_at(p, a->x.T * a->r.K);
     const ft_weight *w = &a->e.down;
     const size_t all = (size_t)a->x.T * (size_t)a->r.K;
     float *r = (float *)(void *)(p->scratch + ft_cpu_product_scratch(p->c, w)),
@@ -185,6 +208,14 @@ static void reads_route(ft_cpu *c, ft_expert_choice r, size_t n)
     ft_job_accesses(c, r.w, n * sizeof *r.w, false);
 }
 
+static void sort_choices(ft_cpu *c, ft_expert_choice r, int n, int each, int E)
+{
+    const sort_args a = {r.id, n, each, E};
+    reads_route(c, r, (size_t)n);
+    ft_job_shared_scratch(c, (2 * (size_t)n + (size_t)E + 1) * sizeof(int32_t));
+    FT_JOB(c, sort_job, a);
+}
+
 void ft_cpu_moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_choice r, ft_mat tmp,
                 bool acc)
 {
@@ -197,10 +228,7 @@ void ft_cpu_moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_ch
     if (ft_cpu_wants8(c, wg)) a.x8 = ft_rows8_of(c, x, wg);
     if (ft_cpu_wants8(c, wu)) a.u8 = ft_rows8_of(c, x, wu);
 
-    reads_route(c, r, n);
-    ft_job_shared_scratch(c, (2 * n + (size_t)e->E + 1) * sizeof(int32_t));
-    FT_JOB(c, sort_job, a);
-
+    sort_choices(c, r, (int)n, r.K, e->E);
     if (ft_cpu_wants8(c, wg)) ft_job_reads8(c, a.x8);
     if (ft_cpu_wants8(c, wu)) ft_job_reads8(c, a.u8);
     ft_job_reads(c, x);
@@ -219,4 +247,49 @@ void ft_cpu_moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_ch
     ft_job_writes(c, y);
     ft_job_thread_scratch(c, ft_cpu_product_scratch(c, &e->down) + strips);
     FT_JOB(c, down_job, a);
+}
+
+/* ---- one product ---- */
+
+typedef struct expert_args {
+    ft_mat y, x;
+    ft_rows8 x8;
+    ft_weight w;
+    bool acc;
+} expert_args;
+
+static void expert_job(const ft_part *p, const void *args)
+{
+    const expert_args *a = args;
+    const sorted s = sorted_at(p, a->y.T);
+    float *out = (float *)(void *)(p->scratch + ft_cpu_product_scratch(p->c, &a->w));
+    strip_share w = share_strips(p, s, a->w.E, (a->w.n + STRIP - 1) / STRIP);
+    while (next_strip(&w)) {
+        const int first = s.first[w.e], n = s.first[w.e + 1] - first;
+        const int o = w.j * STRIP, end = FT_MIN(a->w.n, o + STRIP);
+        const ft_inputs x = {a->x, a->x8, s.row + first, 0, n};
+        strip(p, out, &a->w, w.e, o, end, &x);
+        for (int i = 0; i < n; i++) {
+            float *to = ft_mat_head(a->y, s.choice[first + i], 0) + o;
+            const float *from = out + (size_t)i * STRIP;
+            for (int j = 0; j < end - o; j++) to[j] = a->acc ? to[j] + from[j] : from[j];
+        }
+    }
+}
+
+void ft_cpu_expert_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, ft_expert_choice r,
+                          bool acc)
+{
+    ft_cpu *c = (ft_cpu *)d;
+    assert(y.hs == y.d && x.hs == x.d);
+    expert_args a = {.y = y, .x = x, .w = *w, .acc = acc};
+    if (ft_cpu_wants8(c, w)) a.x8 = ft_rows8_of(c, x, w);
+    sort_choices(c, r, y.T, y.T / x.T, w->E);
+
+    if (ft_cpu_wants8(c, w)) ft_job_reads8(c, a.x8);
+    ft_job_reads(c, x);
+    ft_job_shared_scratch(c, 0);
+    ft_job_writes(c, y);
+    ft_job_thread_scratch(c, ft_cpu_product_scratch(c, w) + (size_t)y.T * STRIP * sizeof(float));
+    FT_JOB(c, expert_job, a);
 }

@@ -174,6 +174,42 @@ __device__ __forceinline__ void bf16_put_pair(uint16_t *s, size_t plane, size_t 
         make_ushort2(__bfloat16_as_ushort(x_rest), __bfloat16_as_ushort(y_rest));
 }
 
+/* A matrix that only products with rounded weights read (ft_mat.operand) is stored as f16 in its
+ * own memory: groups of eight rows, each [k / 64][8][64] with zeros beyond column k, the eight
+ * 16-byte pieces of a row swizzled by the row, as product/dense.cu needs them in shared memory.
+ * Values are divided by OPERAND_RANGE and clamped to the largest f16: those up to a million keep
+ * their 11 bits, and those below 0.001 have an error of 5e-7. */
+enum { OPERAND_RANGE = 16 };
+
+__device__ __forceinline__ unsigned char *operand_at(const ft_mat &m, int t, int c)
+{
+    return (unsigned char *)(m.p + (size_t)(t & ~7) * m.rs) + (c >> 6) * 1024 + (t & 7) * 128 +
+           ((c >> 3 & 7) ^ (t & 7)) * 16 + (c & 7) * 2;
+}
+
+/* Two values; the first is the lower half. */
+__device__ __forceinline__ uint32_t operand_pair(float a, float b)
+{
+    const float most = 65504.0f, f = 1.0f / OPERAND_RANGE;
+    /* a comparison with NaN is false: NaN stays */
+    a = fabsf(a * f) > most ? copysignf(most, a) : a * f;
+    b = fabsf(b * f) > most ? copysignf(most, b) : b * f;
+    const __half2 h = __floats2half2_rn(a, b);
+    return *(const uint32_t *)&h;
+}
+
+__device__ __forceinline__ void operand_put(const ft_mat &m, int t, int c, float v)
+{
+    *(uint16_t *)operand_at(m, t, c) = (uint16_t)operand_pair(v, 0);
+}
+
+/* Zeros beyond the last column of row t; all threads of a block call it. */
+__device__ __forceinline__ void operand_end(const ft_mat &m, int t)
+{
+    const int k = m.H * m.d;
+    for (int c = k + threadIdx.x; c < (k + 63) / 64 * 64; c += blockDim.x) operand_put(m, t, c, 0);
+}
+
 /* The transform of 32 values that TQ3_1S and TQ4_1S weights were stored with
  * (quant/turbo_weights.c): signs, then Walsh-Hadamard. It is orthogonal, so the products of
  * transformed activations with transformed weights are those of the originals. A thread has N of
@@ -228,13 +264,16 @@ typedef struct out_bf16 {
     int T;
     bool wide;
     uint16_t *hadamard; /* the transformed copy, or NULL */
+    bool operand;       /* the matrix itself is f16 (ft_mat.operand) */
 } out_bf16;
 
 static inline out_bf16 out_bf16_of(ft_cuda *c, ft_mat y)
 {
-    if (y.H > 1 && y.hs != y.d) {
+    if (y.operand || (y.H > 1 && y.hs != y.d)) {
+        out_bf16 s = {};
         ft_cuda_wrote(c, y);
-        return out_bf16{};
+        s.operand = y.operand;
+        return s;
     }
     return out_bf16{ft_cuda_wrote_with_bf16(c, y), bf16_plane(y.T, ft_mat_cols(y)), y.T,
                     ft_cuda_wide(c, y.T)};
@@ -251,6 +290,10 @@ static inline out_bf16 out_both_of(ft_cuda *c, ft_mat y)
 /* Writes value c of row t and its bf16 planes. */
 __device__ __forceinline__ void put(const ft_mat &y, const out_bf16 &s, int t, int c, float v)
 {
+    if (s.operand) {
+        operand_put(y, t, c, v);
+        return;
+    }
     *mat_value(y, t, c) = v;
     if (s.p) bf16_put(s.p, s.plane, bf16_index(s.T, s.wide, t, c), v);
 }

@@ -36,6 +36,8 @@ typedef enum ft_cuda_scratch_id {
     FT_SCRATCH_ATTEND_MORE,
     FT_SCRATCH_DELTA,
     FT_SCRATCH_DRAW,
+    FT_SCRATCH_DENSE,
+    FT_SCRATCH_IMAGE,
     FT_SCRATCH_COUNT
 } ft_cuda_scratch_id;
 
@@ -99,6 +101,8 @@ typedef struct ft_cuda {
      * buffers because a step may be recorded while earlier ones still run. */
     unsigned char *stages[FT_CUDA_STAGES], *batch_mem;
     cudaEvent_t staged[FT_CUDA_STAGES]; /* the upload from it has finished */
+    cudaEvent_t began, ended;           /* the first step since the last sync, and the last one */
+    bool timing;                        /* `began` was recorded */
     unsigned char *stage;               /* of this step */
     unsigned steps;
     size_t stage_bytes, stage_used;
@@ -109,7 +113,8 @@ typedef struct ft_cuda {
     unsigned clock;
     const float *hadamard_read[FT_CUDA_HADAMARD]; /* matrices that products read transformed, by a
                                                      hash of the address */
-    const int32_t *planned; /* expert choices that are already sorted (moe.cu) */
+    const int32_t *planned; /* expert choices that are already sorted (moe.cu), n_planned of them */
+    int n_planned;
 
     /* partial results of attention: one for each row and range of positions that it sees */
     const ft_attn_parts *part_of;    /* on the device, [T] */
@@ -181,8 +186,10 @@ uint64_t ft_cuda_free_bytes(ft_dev *d);
 /* Bytes of GPU memory that an allocation of `bytes` takes. */
 uint64_t ft_cuda_alloc_size(const ft_cuda *c, uint64_t bytes);
 
-/* graph.cu: steps as CUDA graphs: replay, commit and capture of dev.h. */
+/* graph.cu: steps as CUDA graphs: replay, commit and the capture functions of dev.h. */
 bool ft_cuda_replay(ft_dev *d, const void *pass);
+bool ft_cuda_captured(ft_dev *d, const void *pass);
+void ft_cuda_capture_pass(ft_dev *d, const void *pass);
 void ft_cuda_commit(ft_dev *d);
 void ft_cuda_capture(ft_dev *d, bool on);
 void ft_cuda_drop_graphs(ft_cuda *c);
@@ -232,6 +239,8 @@ void ft_cuda_delta_rule(ft_dev *d, ft_mat o, ft_mat y, ft_mat a, ft_mat b, ft_ve
                         const ft_delta *s);
 void ft_cuda_gated_norm(ft_dev *d, ft_mat y, ft_mat o, ft_mat z, ft_vec w, float eps);
 void ft_cuda_route(ft_dev *d, ft_expert_choice r, ft_mat x);
+void ft_cuda_expert_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, ft_expert_choice r,
+                           bool acc);
 void ft_cuda_moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_choice r, ft_mat tmp,
                  bool acc);
 void ft_cuda_moe_shared(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_choice r,
@@ -241,6 +250,9 @@ void ft_cuda_centroid_head(ft_dev *d, ft_mat y, ft_mat x, ft_mat score, const ft
 
 void ft_cuda_layernorm(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, ft_vec b, float eps);
 void ft_cuda_affine(ft_dev *d, ft_mat y, ft_vec b, ft_vec w, ft_act act);
+void ft_cuda_dense(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, ft_vec b, ft_act act,
+                   bool acc);
+void ft_cuda_attend_image(ft_dev *d, ft_mat o, const ft_image_attn *a);
 void ft_cuda_clamp(ft_dev *d, ft_mat y, ft_mat x, float lo, float hi);
 void ft_cuda_mix(ft_dev *d, ft_mat y, ft_mat x, ft_mixing m, bool acc);
 void ft_cuda_image_rows(ft_dev *d, ft_mat y, ft_mat x);

@@ -282,6 +282,8 @@ static void record(ft_dev *d, const ft_batch *b)
     c->stage_used = 0;
     stage_batch(c, b);
     if (c->capture_only) return;
+    if (!c->timing) ft_cuda_check(c, cudaEventRecord(c->began, c->stream), "batch");
+    c->timing = true;
     ft_cuda_check(
         c,
         cudaMemcpyAsync(c->batch_mem, c->stage, c->stage_used, cudaMemcpyHostToDevice, c->stream),
@@ -293,7 +295,12 @@ static ft_status sync(ft_dev *d, ft_err *err)
 {
     ft_cuda *c = (ft_cuda *)d;
     ft_cuda_enter(d);
+    if (c->timing) ft_cuda_check(c, cudaEventRecord(c->ended, c->stream), "a step");
     ft_cuda_check(c, cudaStreamSynchronize(c->stream), "a step");
+    float ms = 0;
+    if (c->timing && cudaEventElapsedTime(&ms, c->began, c->ended) == cudaSuccess)
+        d->busy_s += (double)ms * 1e-3;
+    c->timing = false;
     if (c->error == cudaSuccess) return FT_OK;
     return ft_fail(err, c->error == cudaErrorMemoryAllocation ? FT_ENOMEM : FT_EIO,
                    "device %s failed in %s: %s", d->name, c->where, cudaGetErrorString(c->error));
@@ -424,6 +431,8 @@ static void close_dev(ft_dev *d)
     ft_cuda_enter(d);
     cudaStreamSynchronize(c->stream);
     ft_cuda_drop_graphs(c);
+    cudaEventDestroy(c->began);
+    cudaEventDestroy(c->ended);
     cudaEventDestroy(c->ready);
     cudaEventDestroy(c->copied);
     ft_free(c->retired);
@@ -446,7 +455,7 @@ static void close_dev(ft_dev *d)
 }
 
 /* C++17 has no designated initialisers: the table is filled by assignment. */
-static ft_ops cuda_ops(void)
+static ft_ops cuda_ops(bool dense)
 {
     ft_ops o = {};
     o.embed = ft_cuda_embed;
@@ -472,10 +481,13 @@ static ft_ops cuda_ops(void)
     o.gated_norm = ft_cuda_gated_norm;
     o.route = ft_cuda_route;
     o.moe = ft_cuda_moe;
+    o.expert_linear = ft_cuda_expert_linear;
     o.moe_shared = ft_cuda_moe_shared;
     o.centroid_head = ft_cuda_centroid_head;
     o.layernorm = ft_cuda_layernorm;
     o.affine = ft_cuda_affine;
+    o.dense = dense ? ft_cuda_dense : NULL;
+    o.attend_image = ft_cuda_attend_image;
     o.clamp = ft_cuda_clamp;
     o.mix = ft_cuda_mix;
     o.image_rows = ft_cuda_image_rows;
@@ -485,7 +497,7 @@ static ft_ops cuda_ops(void)
 static void fill_device(ft_cuda *c)
 {
     ft_dev *d = &c->dev;
-    c->ops = cuda_ops();
+    c->ops = cuda_ops(c->cc == 90); /* dense needs warpgroup instructions */
     d->op = &c->ops;
     if (c->index)
         snprintf(c->name, sizeof c->name, "cuda:%d", c->index);
@@ -511,6 +523,8 @@ static void fill_device(ft_cuda *c)
     d->replay = ft_cuda_replay;
     d->commit = ft_cuda_commit;
     d->capture = ft_cuda_capture;
+    d->capture_pass = ft_cuda_capture_pass;
+    d->captured = ft_cuda_captured;
     d->sync = sync;
     d->free_bytes = ft_cuda_free_bytes;
     d->read_rate = read_rate;
@@ -572,6 +586,8 @@ extern "C" ft_status ft_dev_cuda(ft_dev **out, int index, ft_err *err)
     c->index = index;
     for (int i = 0; i < FT_CUDA_STAGES && e == cudaSuccess; i++)
         e = cudaEventCreateWithFlags(&c->staged[i], cudaEventDisableTiming);
+    if (e == cudaSuccess) e = cudaEventCreate(&c->began);
+    if (e == cudaSuccess) e = cudaEventCreate(&c->ended);
     if (e == cudaSuccess) e = cudaEventCreateWithFlags(&c->ready, cudaEventDisableTiming);
     if (e == cudaSuccess) e = cudaEventCreateWithFlags(&c->copied, cudaEventDisableTiming);
     if (e != cudaSuccess) {

@@ -56,9 +56,9 @@ static int free_place(ft_cuda *c)
     return old;
 }
 
-static ft_cuda_graph *graph_of(ft_cuda *c, const void *pass)
+/* NULL: there is none yet. */
+static ft_cuda_graph *find_graph(ft_cuda *c, const void *pass, uint32_t hash)
 {
-    const uint32_t hash = hash_of(c, pass);
     for (int i = 0; i < c->n_graph; i++) {
         ft_cuda_graph *g = &c->graph[i];
         if (c->hash[i] == hash && g->pass == pass && ft_batch_shape_same(&g->shape, &c->shape) &&
@@ -67,6 +67,14 @@ static ft_cuda_graph *graph_of(ft_cuda *c, const void *pass)
             return g;
         }
     }
+    return NULL;
+}
+
+static ft_cuda_graph *graph_of(ft_cuda *c, const void *pass)
+{
+    const uint32_t hash = hash_of(c, pass);
+    ft_cuda_graph *const old = find_graph(c, pass, hash);
+    if (old) return old;
     const int at = free_place(c);
     ft_cuda_graph *g = &c->graph[at];
     c->hash[at] = hash;
@@ -79,6 +87,15 @@ static ft_cuda_graph *graph_of(ft_cuda *c, const void *pass)
 }
 
 /* ---- steps ---- */
+
+/* Relaxed mode: scratch may be allocated and kernels may be loaded during capture. */
+static void begin_capture(ft_cuda *c, ft_cuda_graph *g)
+{
+    ft_cuda_check(c, cudaStreamBeginCapture(c->stream, cudaStreamCaptureModeRelaxed),
+                  "cudaStreamBeginCapture");
+    c->capturing = true;
+    c->capture_to = g;
+}
 
 /* The first step of a shape that was not captured at start-up runs uncaptured: most of these shapes
  * do not repeat, and a capture takes longer than the launches. The second one is captured. */
@@ -96,12 +113,29 @@ bool ft_cuda_replay(ft_dev *d, const void *pass)
     }
     d->uncaptured = !c->capture_only;
     if (!c->capture_only && g->seen++ == 0) return false;
-    /* relaxed mode: scratch may be allocated and kernels may be loaded during capture */
-    ft_cuda_check(c, cudaStreamBeginCapture(c->stream, cudaStreamCaptureModeRelaxed),
-                  "cudaStreamBeginCapture");
-    c->capturing = true;
-    c->capture_to = g;
+    begin_capture(c, g);
     return false;
+}
+
+/* After an error nothing runs any more: it is the same as if all were captured. */
+bool ft_cuda_captured(ft_dev *d, const void *pass)
+{
+    ft_cuda *c = (ft_cuda *)d;
+    const ft_cuda_graph *g = find_graph(c, pass, hash_of(c, pass));
+    return c->error != cudaSuccess || (g && g->exec);
+}
+
+void ft_cuda_capture_pass(ft_dev *d, const void *pass)
+{
+    ft_cuda *c = (ft_cuda *)d;
+    ft_cuda_graph *g = pass ? graph_of(c, pass) : NULL;
+    if (c->error != cudaSuccess) return;
+    if (g && g->exec) {
+        ft_cuda_check(c, cudaStreamSynchronize(c->stream), "cudaStreamSynchronize");
+        cudaGraphExecDestroy(g->exec);
+        g->exec = NULL;
+    }
+    begin_capture(c, g);
 }
 
 void ft_cuda_commit(ft_dev *d)

@@ -23,6 +23,7 @@ static __global__ void rmsnorm_kernel(ft_mat y, ft_mat x, const float *w, float 
     const float r = 1.0f / sqrtf(sum / (float)x.d + eps);
     for (int i = threadIdx.x; i < x.d; i += blockDim.x)
         put(y, s, t, h * x.d + i, in[i] * r * (w ? w[i] : 1.0f));
+    if (s.operand) operand_end(y, t);
 }
 
 __device__ __forceinline__ float4 times(float4 a, float r, float4 b)
@@ -38,6 +39,11 @@ __device__ __forceinline__ float square(float4 v)
 /* Writes four values of row t, from 4 i on, and their bf16 planes. */
 __device__ __forceinline__ void put_four(const ft_mat &y, const out_bf16 &s, int t, int i, float4 v)
 {
+    if (s.operand) {
+        *(uint2 *)operand_at(y, t, 4 * i) =
+            make_uint2(operand_pair(v.x, v.y), operand_pair(v.z, v.w));
+        return;
+    }
     ((float4 *)mat_head(y, t, 0))[i] = v;
     if (!s.p) return;
     bf16_put_pair(s.p, s.plane, bf16_index(s.T, s.wide, t, 4 * i), make_float2(v.x, v.y));
@@ -81,6 +87,7 @@ __device__ __forceinline__ void put_fours(const ft_mat &y, const out_bf16 &s, in
             hadamard_put(s.hadamard, s.T, s.wide, t, 4 * i, four, i < y.d / 4);
         }
     }
+    if (s.operand) operand_end(y, t);
 }
 
 static __global__ void rmsnorm_row_kernel(ft_mat y, ft_mat x, const float *w, float eps, out_bf16 s)
@@ -162,6 +169,8 @@ static __global__ void norm_add_kernel(ft_mat y, ft_mat x, const float *w, float
     for (int k = 0; k < o.n; k++)
         for (int i = threadIdx.x; i < d; i += blockDim.x)
             put(o.y[k], o.s[k], t, i, at[i] * q * o.w[k][i]);
+    for (int k = 0; k < o.n; k++)
+        if (o.s[k].operand) operand_end(o.y[k], t);
 }
 
 /* The same with float4 loads, each value read once and kept in registers. */

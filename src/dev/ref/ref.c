@@ -78,6 +78,7 @@ static const ft_ops ops = {
     .gated_norm = ft_ref_gated_norm,
     .route = ft_ref_route,
     .moe = ft_ref_moe,
+    .expert_linear = ft_ref_expert_linear,
     .centroid_head = ft_ref_centroid_head,
     .layernorm = ft_ref_layernorm,
     .affine = ft_ref_affine,

@@ -19,6 +19,8 @@ const float *ft_ref_weight(ft_dev *d, const ft_weight *w, int e, int o);
 void ft_ref_embed(ft_dev *d, ft_mat y, const ft_weight *w, float scale);
 void ft_ref_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, bool acc);
 void ft_ref_route(ft_dev *d, ft_expert_choice r, ft_mat x);
+void ft_ref_expert_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, ft_expert_choice r,
+                          bool acc);
 void ft_ref_moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_choice r, ft_mat tmp,
                 bool acc);
 void ft_ref_centroid_head(ft_dev *d, ft_mat y, ft_mat x, ft_mat score, const ft_weight *w,

@@ -92,6 +92,20 @@ void ft_ref_moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_ch
     }
 }
 
+void ft_ref_expert_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, ft_expert_choice r,
+                          bool acc)
+{
+    const int each = y.T / x.T;
+    for (int i = 0; i < y.T; i++)
+        for (int o = 0; o < w->n; o++) {
+            const double v =
+                dot(ft_ref_weight(d, w, r.id[i], o), ft_mat_head(x, i / each, 0), w->k) *
+                (double)ft_weight_scale(w, r.id[i]);
+            float *at = ft_mat_value(y, i, o);
+            *at = (float)(acc ? (double)*at + v : v);
+        }
+}
+
 void ft_ref_centroid_head(ft_dev *d, ft_mat y, ft_mat x, ft_mat score, const ft_weight *w,
                           const int32_t *order, int top)
 {

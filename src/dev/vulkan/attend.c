@@ -2,10 +2,10 @@
 #include "dev/vulkan/vulkan.h"
 
 enum {
-    RANGE = 512,               /* fold.glsl */
-    SPLITS = 64,               /* workgroups that share a row's ranges, at most */
-    SPLIT_ROWS = 16,           /* more rows fill a device without */
-    PART_BYTES = 128 << 20,    /* maximum size of partial results */
+    RANGE = 512,            /* fold.glsl */
+    SPLITS = 64,            /* workgroups that share a row's ranges, at most */
+    SPLIT_ROWS = 16,        /* more rows fill a device without */
+    PART_BYTES = 128 << 20, /* maximum size of partial results */
 };
 
 void ft_vk_kv_put(ft_dev *d, const ft_kv *kv, ft_mat k, ft_mat v)
@@ -87,8 +87,8 @@ void ft_vk_attend(ft_dev *d, ft_mat o, ft_mat q, const ft_kv *kv, ft_attn p)
         return;
     }
     const size_t heads = (size_t)q.T * (size_t)q.H;
-    const uint64_t pieces = ft_vk_scratch(v, FT_VK_SCRATCH_PIECES,
-                                          2 * heads * (size_t)(kv->d + 2) * sizeof(float));
+    const uint64_t pieces =
+        ft_vk_scratch(v, FT_VK_SCRATCH_PIECES, 2 * heads * (size_t)(kv->d + 2) * sizeof(float));
     if (!pieces) return;
     a.piece = 1;
     attend_piece(v, a, kv, q.T, pieces);

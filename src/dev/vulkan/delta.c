@@ -8,9 +8,15 @@ void ft_vk_conv(ft_dev *d, ft_mat y, ft_mat u, ft_vec w, const ft_delta *s)
         ft_vk_mat y, u;
         uint64_t w, conv, journal, batch;
         int32_t CH, C, J;
-    } a = {ft_vk_mat_of(y),          ft_vk_mat_of(u),         ft_vk_address(w.p),
-           ft_vk_address(s->conv),   ft_vk_address(s->j_conv), v->batch_mem.address,
-           s->CH,                    s->C,                    s->J};
+    } a = {ft_vk_mat_of(y),
+           ft_vk_mat_of(u),
+           ft_vk_address(w.p),
+           ft_vk_address(s->conv),
+           ft_vk_address(s->j_conv),
+           v->batch_mem.address,
+           s->CH,
+           s->C,
+           s->J};
     const size_t columns = ft_vk_groups((size_t)s->CH, 128);
     assert(s->C <= FT_VK_TAPS);
     FT_VK_RUN(v, FT_VK_CONV, FT_VK_SPEC(0), a, columns, (size_t)u.T, 1);

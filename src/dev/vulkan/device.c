@@ -279,6 +279,7 @@ static const ft_ops ops = {
     .gated_norm = ft_vk_gated_norm,
     .route = ft_vk_route,
     .moe = ft_vk_moe,
+    .expert_linear = ft_vk_expert_linear,
     .centroid_head = ft_vk_centroid_head,
     .layernorm = ft_vk_layernorm,
     .affine = ft_vk_affine,
@@ -355,8 +356,8 @@ ft_status ft_dev_vulkan(ft_dev **out, int index, ft_err *err)
     if (!st && !device_open(v))
         st = ft_fail(err, FT_EUNSUPPORTED, "Vulkan device \"%s\" cannot be opened: %s",
                      v->props.deviceName, ft_vk_error_name(v->error));
-    if (!st && !(ft_vk_memory_open(v, err) && ft_vk_steps_open(v, err) &&
-                 ft_vk_pipelines_open(v, err)))
+    if (!st &&
+        !(ft_vk_memory_open(v, err) && ft_vk_steps_open(v, err) && ft_vk_pipelines_open(v, err)))
         st = FT_EUNSUPPORTED;
     if (st) {
         close_dev(&v->dev);

@@ -333,8 +333,7 @@ bool ft_vk_memory_open(ft_vk *v, ft_err *err)
     const bool shares = v->props.deviceType == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU ||
                         v->props.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
     vkGetPhysicalDeviceMemoryProperties(v->gpu, &v->memory);
-    v->mapped =
-        shares && find_type(v, local | seen, VK_MEMORY_PROPERTY_HOST_CACHED_BIT, &v->local);
+    v->mapped = shares && find_type(v, local | seen, VK_MEMORY_PROPERTY_HOST_CACHED_BIT, &v->local);
     if ((v->mapped || find_type(v, local, 0, &v->local)) &&
         find_type(v, seen, VK_MEMORY_PROPERTY_HOST_CACHED_BIT, &v->host))
         return true;

@@ -25,25 +25,21 @@
 #include "plan.spv.h"
 #include "select.spv.h"
 
-#define SHADER(s) {s##_spv, sizeof s##_spv}
+#define SHADER(s)                                                                                  \
+    {                                                                                              \
+        s##_spv, sizeof s##_spv                                                                    \
+    }
 static const struct {
     const uint32_t *code;
     size_t bytes;
 } shader[FT_VK_SHADERS] = {
-    [FT_VK_EACH] = SHADER(each),
-    [FT_VK_NORM] = SHADER(norm),
-    [FT_VK_ANGLES] = SHADER(angles),
-    [FT_VK_EMBED] = SHADER(embed),
-    [FT_VK_LINEAR] = SHADER(linear),
-    [FT_VK_PLAN] = SHADER(plan),
-    [FT_VK_SELECT] = SHADER(select),
-    [FT_VK_CENTROID] = SHADER(centroid),
-    [FT_VK_KV_PUT] = SHADER(kv_put),
-    [FT_VK_ATTEND] = SHADER(attend),
-    [FT_VK_FOLD] = SHADER(fold),
-    [FT_VK_JOIN] = SHADER(join),
-    [FT_VK_CONV] = SHADER(conv),
-    [FT_VK_DELTA] = SHADER(delta),
+    [FT_VK_EACH] = SHADER(each),     [FT_VK_NORM] = SHADER(norm),
+    [FT_VK_ANGLES] = SHADER(angles), [FT_VK_EMBED] = SHADER(embed),
+    [FT_VK_LINEAR] = SHADER(linear), [FT_VK_PLAN] = SHADER(plan),
+    [FT_VK_SELECT] = SHADER(select), [FT_VK_CENTROID] = SHADER(centroid),
+    [FT_VK_KV_PUT] = SHADER(kv_put), [FT_VK_ATTEND] = SHADER(attend),
+    [FT_VK_FOLD] = SHADER(fold),     [FT_VK_JOIN] = SHADER(join),
+    [FT_VK_CONV] = SHADER(conv),     [FT_VK_DELTA] = SHADER(delta),
 };
 
 /* ---- the cache file ---- */
@@ -165,10 +161,10 @@ void ft_vk_dispatch(ft_vk *v, ft_vk_shader s, const uint32_t *spec, const void *
 bool ft_vk_pipelines_open(ft_vk *v, ft_err *err)
 {
     const VkPushConstantRange range = {VK_SHADER_STAGE_COMPUTE_BIT, 0, FT_VK_PUSH};
-    const VkPipelineLayoutCreateInfo layout = {
-        .sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
-        .pushConstantRangeCount = 1,
-        .pPushConstantRanges = &range};
+    const VkPipelineLayoutCreateInfo layout = {.sType =
+                                                   VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
+                                               .pushConstantRangeCount = 1,
+                                               .pPushConstantRanges = &range};
     ft_vk_check(v, vkCreatePipelineLayout(v->device, &layout, NULL, &v->layout), "a layout");
     if (!v->error) cache_open(v);
     return !v->error || ft_vk_sync(&v->dev, err) == FT_OK;

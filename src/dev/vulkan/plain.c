@@ -98,11 +98,8 @@ void ft_vk_minus_inf(ft_vk *v, ft_mat y)
 
 void ft_vk_combine(ft_vk *v, ft_mat y, ft_mat x, const float *w, int K, bool acc)
 {
-    const each_args a = {.y = ft_vk_mat_of(y),
-                         .x = ft_vk_mat_of(x),
-                         .q = ft_vk_address(w),
-                         .i = K,
-                         .acc = acc};
+    const each_args a = {
+        .y = ft_vk_mat_of(y), .x = ft_vk_mat_of(x), .q = ft_vk_address(w), .i = K, .acc = acc};
     each(v, FT_VK_COMBINE, &a, y.T);
 }
 

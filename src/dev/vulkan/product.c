@@ -88,8 +88,14 @@ void ft_vk_embed(ft_dev *d, ft_mat y, const ft_weight *w, float scale)
         uint32_t row_bytes;
         int32_t k;
         float f;
-    } a = {ft_vk_mat_of(y),       ft_vk_address(w->data),   ft_vk_address(w->scale), v->grid,
-           v->batch_mem.address, (uint32_t)w->row_bytes, w->k,                    scale};
+    } a = {ft_vk_mat_of(y),
+           ft_vk_address(w->data),
+           ft_vk_address(w->scale),
+           v->grid,
+           v->batch_mem.address,
+           (uint32_t)w->row_bytes,
+           w->k,
+           scale};
     FT_VK_RUN(v, FT_VK_EMBED, FT_VK_SPEC(w->type), a, ft_vk_groups((size_t)w->k, 8 * 64),
               (size_t)y.T, 1);
 }
@@ -109,7 +115,6 @@ static void select_top(ft_vk *v, enum ft_vk_select op, ft_mat x, uint64_t id, ui
 void ft_vk_route(ft_dev *d, ft_expert_choice r, ft_mat x)
 {
     ft_vk *v = (ft_vk *)d;
-    v->planned = NULL;
     select_top(v, FT_VK_ROUTE, x, ft_vk_address(r.id), ft_vk_address(r.w), r.K);
 }
 
@@ -136,9 +141,9 @@ static plan plan_of(ft_vk *v, ft_expert_choice r, int T, int E)
 }
 
 /* y[pair] = W of its expert times x[pair / K]. */
-static void expert(ft_vk *v, const plan *p, ft_mat y, ft_mat x, const ft_weight *w, int K)
+static void expert(ft_vk *v, const plan *p, ft_mat y, ft_mat x, const ft_weight *w, int K, bool acc)
 {
-    linear_args a = args_of(v, y, x, w, false);
+    linear_args a = args_of(v, y, x, w, acc);
     a.plan = p->at;
     a.matrix = (uint64_t)w->row_bytes * (uint64_t)w->n;
     a.K = K;
@@ -159,15 +164,26 @@ void ft_vk_moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_cho
     const ft_mat out = ft_mat_at((float *)(uintptr_t)sums, (int)pairs, D);
     ft_vk_barrier(v);
     if (e->gate_up.data) {
-        expert(v, &p, tmp, x, &e->gate_up, r.K);
+        expert(v, &p, tmp, x, &e->gate_up, r.K, false);
     } else {
-        expert(v, &p, gate, x, &e->gate, r.K);
-        expert(v, &p, up, x, &e->up, r.K);
+        expert(v, &p, gate, x, &e->gate, r.K, false);
+        expert(v, &p, up, x, &e->up, r.K, false);
     }
     ft_vk_act_mul(d, gate, gate, up, e->act);
     ft_vk_barrier(v);
-    expert(v, &p, out, gate, &e->down, 1);
+    expert(v, &p, out, gate, &e->down, 1, false);
     ft_vk_combine(v, y, out, r.w, r.K, acc);
+}
+
+void ft_vk_expert_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, ft_expert_choice r,
+                         bool acc)
+{
+    ft_vk *v = (ft_vk *)d;
+    r.K = 1;
+    const plan p = plan_of(v, r, y.T, w->E);
+    if (!p.at) return;
+    ft_vk_barrier(v);
+    expert(v, &p, y, x, w, y.T / x.T, acc);
 }
 
 /* ---- centroid_head ---- */
@@ -177,8 +193,8 @@ void ft_vk_centroid_head(ft_dev *d, ft_mat y, ft_mat x, ft_mat score, const ft_w
 {
     ft_vk *v = (ft_vk *)d;
     const int n_c = ft_mat_cols(score), some = FT_MIN(top, n_c), group = w->n / n_c;
-    const uint64_t chosen = ft_vk_scratch(v, FT_VK_SCRATCH_TOP,
-                                          (size_t)x.T * (size_t)some * sizeof(int32_t));
+    const uint64_t chosen =
+        ft_vk_scratch(v, FT_VK_SCRATCH_TOP, (size_t)x.T * (size_t)some * sizeof(int32_t));
     if (!chosen) return;
     select_top(v, FT_VK_TOP, score, chosen, 0, some);
     ft_vk_minus_inf(v, y);

@@ -8,8 +8,8 @@
 
 static void begin(ft_vk *v, VkCommandBuffer cmd, VkCommandBufferUsageFlags flags)
 {
-    const VkCommandBufferBeginInfo info = {
-        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO, .flags = flags};
+    const VkCommandBufferBeginInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
+                                           .flags = flags};
     ft_vk_check(v, vkBeginCommandBuffer(cmd, &info), "vkBeginCommandBuffer");
     v->cmd = cmd;
     v->dirty = true; /* what was submitted before may still run */
@@ -125,8 +125,8 @@ ft_status ft_vk_sync(ft_dev *d, ft_err *err)
     ft_vk *v = (ft_vk *)d;
     ft_vk_wait(v);
     if (!v->error) return FT_OK;
-    const bool memory = v->error == VK_ERROR_OUT_OF_DEVICE_MEMORY ||
-                        v->error == VK_ERROR_OUT_OF_HOST_MEMORY;
+    const bool memory =
+        v->error == VK_ERROR_OUT_OF_DEVICE_MEMORY || v->error == VK_ERROR_OUT_OF_HOST_MEMORY;
     return ft_fail(err, memory ? FT_ENOMEM : FT_EIO, "device %s (%s) failed in %s: %s", d->name,
                    v->props.deviceName, v->where, ft_vk_error_name(v->error));
 }
@@ -201,7 +201,6 @@ void ft_vk_record(ft_dev *d, const ft_batch *b)
     ft_vk *v = (ft_vk *)d;
     const size_t T = (size_t)b->T, i4 = sizeof(int32_t);
     d->batch = b;
-    v->planned = NULL;
     v->again = NULL;
     v->shape = ft_batch_shape_of(b);
     ft_vk_batch_reserve(v, sizeof(ft_vk_batch) + (11 * T + (size_t)b->n_out) * i4 +
@@ -264,11 +263,11 @@ bool ft_vk_replay(ft_dev *d, const void *pass)
         return true;
     }
     if (s->seen++ == 0) return false;
-    const VkCommandBufferAllocateInfo info = {
-        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-        .commandPool = v->pool,
-        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
-        .commandBufferCount = 1};
+    const VkCommandBufferAllocateInfo info = {.sType =
+                                                  VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+                                              .commandPool = v->pool,
+                                              .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
+                                              .commandBufferCount = 1};
     ft_vk_flush(v);
     ft_vk_check(v, vkAllocateCommandBuffers(v->device, &info, &s->cmd), "command buffers");
     if (v->error) return false;
@@ -291,20 +290,19 @@ void ft_vk_commit(ft_dev *d)
 
 bool ft_vk_steps_open(ft_vk *v, ft_err *err)
 {
-    const VkCommandPoolCreateInfo pool = {
-        .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
-        .flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT,
-        .queueFamilyIndex = v->family};
+    const VkCommandPoolCreateInfo pool = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
+                                          .flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT,
+                                          .queueFamilyIndex = v->family};
     const VkSemaphoreTypeCreateInfo type = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
                                             .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE};
     const VkSemaphoreCreateInfo semaphore = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO,
                                              .pNext = &type};
     ft_vk_check(v, vkCreateCommandPool(v->device, &pool, NULL, &v->pool), "vkCreateCommandPool");
-    const VkCommandBufferAllocateInfo info = {
-        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-        .commandPool = v->pool,
-        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
-        .commandBufferCount = FT_VK_RING};
+    const VkCommandBufferAllocateInfo info = {.sType =
+                                                  VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+                                              .commandPool = v->pool,
+                                              .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
+                                              .commandBufferCount = FT_VK_RING};
     if (!v->error)
         ft_vk_check(v, vkAllocateCommandBuffers(v->device, &info, v->ring), "command buffers");
     if (!v->error)

@@ -154,9 +154,9 @@ typedef struct ft_vk {
     VkCommandBuffer ring[FT_VK_RING];
     uint64_t ring_value[FT_VK_RING]; /* of the timeline when it has run */
     unsigned ring_at;
-    VkCommandBuffer cmd;      /* open, or NULL */
-    VkCommandBuffer again;    /* submitted by the next commit again (keep_ops) */
-    bool dirty;               /* commands since the last barrier */
+    VkCommandBuffer cmd;   /* open, or NULL */
+    VkCommandBuffer again; /* submitted by the next commit again (keep_ops) */
+    bool dirty;            /* commands since the last barrier */
     VkSemaphore timeline;
     uint64_t value;           /* of the last submission */
     ft_vk_buffer batch_stage; /* FT_VK_RING times batch_bytes */
@@ -180,8 +180,6 @@ typedef struct ft_vk {
     ft_vk_shader_pipelines pipelines[FT_VK_SHADERS];
 
     uint64_t grid; /* address of the tables of quant/grids.h */
-    const int32_t *planned; /* expert choices that FT_VK_SCRATCH_PLAN is for, */
-    int planned_tile;       /* and the pairs of its tiles */
 
     VkResult error; /* the first */
     const char *where;
@@ -286,6 +284,8 @@ void ft_vk_glu(ft_dev *d, ft_mat y, ft_mat u, ft_mat x, const ft_weight *gate, c
 void ft_vk_route(ft_dev *d, ft_expert_choice r, ft_mat x);
 void ft_vk_moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_choice r, ft_mat tmp,
                bool acc);
+void ft_vk_expert_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, ft_expert_choice r,
+                         bool acc);
 void ft_vk_centroid_head(ft_dev *d, ft_mat y, ft_mat x, ft_mat score, const ft_weight *w,
                          const int32_t *order, int top);
 

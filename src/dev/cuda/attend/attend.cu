@@ -1,7 +1,6 @@
 /* Attention: chooses the kernel. Heads of 64 to 512 values over f16, bf16 or quantised caches use
- * tensor cores (attend_mma.cu), those of vision towers have kernels of their own (attend_rows.cu);
- * everything else is computed by attend_scalar.cu. A cache with a recent-token window is read in
- * two passes. */
+ * tensor cores (attend_mma.cu), everything else is computed by attend_scalar.cu. A cache with a
+ * recent-token window is read in two passes. */
 #include "dev/cuda/attend/attend.cuh"
 
 /* The arguments for one pass, over a cache of its own. */
@@ -26,7 +25,6 @@ static attend_args args_of(const ft_cuda *c, ft_mat o, ft_mat q, const ft_kv *kv
 
 static void run_pass(ft_cuda *c, attend_args *a)
 {
-    if (!a->total && ft_cuda_attend_rows(c, a)) return;
     if (!ft_cuda_attend_mma(c, a)) ft_cuda_attend_scalar(c, a);
 }
 

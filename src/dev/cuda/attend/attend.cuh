@@ -37,9 +37,6 @@ typedef struct attend_args {
 
 /* attend_mma.cu: on tensor cores. false: no kernel for this shape and device. */
 bool ft_cuda_attend_mma(ft_cuda *c, attend_args *a);
-/* attend_rows.cu: on tensor cores, for many rows with the heads of vision towers. false: the same
- */
-bool ft_cuda_attend_rows(ft_cuda *c, attend_args *a);
 /* attend_scalar.cu: any shape. */
 void ft_cuda_attend_scalar(ft_cuda *c, const attend_args *a);
 

@@ -1,5 +1,6 @@
 /* linear and glu: bf16 copies, segments, and the choice of a product kernel. Memory traffic of a
  * product: the packed weights once for every 8, 16, 32, 64 or 128 rows. */
+#include "dev/cuda/product/dense.cuh"
 #include "dev/cuda/product/product.cuh"
 
 extern "C" {
@@ -107,14 +108,6 @@ ft_seg ft_product_seg(const ft_cuda *c, const ft_weight *w, float *y, int rs)
 
 void ft_product_run(ft_cuda *c, ft_product *p, ft_type type, int tokens, int items)
 {
-    if (p->rounded && type == FT_BF16) {
-        ft_product_Bf16Rounded(c, p, tokens, items);
-        return;
-    }
-    if (p->rounded && type == FT_F16) {
-        ft_product_F16Rounded(c, p, tokens, items);
-        return;
-    }
     switch (packed_as(type)) {
 #define RUN(type, W)                                                                               \
     case type: ft_product_##W(c, p, tokens, items); break;
@@ -153,10 +146,13 @@ static void add_seg(ft_cuda *c, ft_product *p, ft_mat y, const ft_weight *w)
 extern "C" void ft_cuda_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, bool acc)
 {
     ft_cuda *c = (ft_cuda *)d;
+    if (ft_dense_is(c, w)) {
+        ft_dense_run(c, y, x, w, NULL, NULL, FT_ACT_NONE, acc);
+        return;
+    }
     ft_product p = product_of(c, x, w->type);
     if (!p.x) return;
     p.acc = acc;
-    p.rounded = w->rounded;
     add_seg(c, &p, y, w);
     ft_product_run(c, &p, w->type, ft_product_tokens(c, x.T), 0);
 }
@@ -169,11 +165,14 @@ extern "C" void ft_cuda_linears(ft_dev *d, const ft_product_out *o, int n, ft_ma
     uint32_t done = 0;
     for (int i = 0; i < n; i++) {
         if (done >> i & 1) continue;
+        if (ft_dense_is(c, o[i].w)) {
+            ft_cuda_linear(d, o[i].y, x, o[i].w, false);
+            continue;
+        }
         ft_product p = product_of(c, x, o[i].w->type);
         if (!p.x) return;
-        p.rounded = o[i].w->rounded;
         for (int j = i; j < n && p.n_seg < PRODUCT_SEGS; j++) {
-            if (done >> j & 1 || o[j].w->type != o[i].w->type) continue;
+            if (done >> j & 1 || o[j].w->type != o[i].w->type || ft_dense_is(c, o[j].w)) continue;
             done |= 1u << j;
             add_seg(c, &p, o[j].y, o[j].w);
         }
@@ -185,7 +184,13 @@ extern "C" void ft_cuda_glu(ft_dev *d, ft_mat y, ft_mat u, ft_mat x, const ft_we
                             const ft_weight *up, ft_act act)
 {
     ft_cuda *c = (ft_cuda *)d;
-    if (gate->type != up->type) {
+    const bool dense = ft_dense_is(c, gate);
+    if (dense && ft_dense_is(c, up) && act == FT_GELU) {
+        ft_dense_run(c, y, x, gate, up, NULL, act, false);
+        return;
+    }
+    assert(!y.operand);
+    if (gate->type != up->type || dense) {
         const ft_product_out o[2] = {{y, gate}, {u, up}};
         ft_cuda_linears(d, o, 2, x);
         ft_cuda_act_mul(d, y, y, u, act);
@@ -198,7 +203,6 @@ extern "C" void ft_cuda_glu(ft_dev *d, ft_mat y, ft_mat u, ft_mat x, const ft_we
     p.seg[1] = ft_product_seg(c, up, NULL, 0);
     p.n_seg = 2;
     p.glu = true;
-    p.rounded = gate->rounded;
     p.act = act;
     p.out = ft_cuda_wrote_with_bf16(c, y);
     p.out_T = y.T;

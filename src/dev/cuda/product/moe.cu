@@ -235,6 +235,15 @@ static bool plan_place(ft_cuda *c, plan *p, int n, int E, int tokens)
     return m != NULL;
 }
 
+/* Sorts the first n choices, unless that is done. */
+static void sort_choices(ft_cuda *c, const plan &p, ft_expert_choice r, int n, int tokens)
+{
+    if (c->planned == r.id && c->n_planned == n) return;
+    FT_LAUNCH_NEXT(c, plan_kernel, 1, PLAN_THREADS, 0, p, r.id, n, tokens);
+    c->planned = r.id;
+    c->n_planned = n;
+}
+
 extern "C" void ft_cuda_route(ft_dev *d, ft_expert_choice r, ft_mat x)
 {
     ft_cuda *c = (ft_cuda *)d;
@@ -247,6 +256,7 @@ extern "C" void ft_cuda_route(ft_dev *d, ft_expert_choice r, ft_mat x)
         const unsigned threads = 32 * FT_MAX((unsigned)x.T, ft_blocks((size_t)n * LOOKERS, 32));
         FT_LAUNCH_NEXT(c, route_plan_kernel, 1, threads, 0, r, x, E, p, tokens);
         c->planned = r.id; /* until the next step */
+        c->n_planned = n;
         return;
     }
     FT_LAUNCH_NEXT(c, route_kernel, ft_blocks((size_t)x.T, 4), 128, 0, r, x, E);
@@ -387,7 +397,7 @@ static void run_experts(ft_cuda *c, ft_mat y, ft_mat x, const ft_experts *e, ft_
     uint16_t *narrow = few ? h + 2 * plane : NULL;
     const uint16_t *xs = rows_for(c, x, narrow, type);
     if (!xs) return;
-    if (c->planned != r.id) FT_LAUNCH_NEXT(c, plan_kernel, 1, PLAN_THREADS, 0, p, r.id, n, tokens);
+    sort_choices(c, p, r, n, tokens);
 
     ft_product up = expert_product(p, xs, x_plane, T, wide, r.K);
     ft_product down = expert_product(p, h, plane, rows, wide, 1);
@@ -442,4 +452,29 @@ extern "C" void ft_cuda_moe_shared(ft_dev *d, ft_mat y, ft_mat x, const ft_exper
         ft_cuda_linear(d, y, sh->g, sh->down, true);
     }
     run_experts(c, y, x, e, r, tmp, true, alike ? sh : NULL);
+}
+
+/* One product of each choice with its expert's matrix. */
+extern "C" void ft_cuda_expert_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w,
+                                      ft_expert_choice r, bool acc)
+{
+    ft_cuda *c = (ft_cuda *)d;
+    const int n = y.T, T = n / r.K, tokens = item_tokens(c, T, r.K, w->E);
+    const bool wide = ft_cuda_wide(c, T) && tokens == ROWS_FEW;
+    const size_t plane = bf16_plane(x.T, ft_mat_cols(x));
+    plan p;
+    uint16_t *narrow = NULL;
+    if (ft_cuda_wide(c, x.T) && !wide) {
+        narrow = (uint16_t *)ft_cuda_scratch(c, FT_SCRATCH_MOE_HIDDEN, 2 * plane * sizeof *narrow);
+        if (!narrow) return;
+    }
+    const uint16_t *xs = rows_for(c, x, narrow, w->type);
+    if (!xs || !plan_place(c, &p, n, w->E, tokens)) return;
+    sort_choices(c, p, r, n, tokens);
+    ft_product q = expert_product(p, xs, plane, x.T, wide, n / x.T);
+    q.seg[0] = ft_product_seg(c, w, y.p, y.rs);
+    q.n_seg = 1;
+    q.acc = acc;
+    ft_cuda_wrote(c, y);
+    ft_product_run(c, &q, w->type, tokens, p.items);
 }

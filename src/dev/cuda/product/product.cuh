@@ -58,7 +58,6 @@ typedef struct ft_product {
     int act;
     const uint16_t *x; /* bf16 copy of x */
     size_t x_plane;
-    bool rounded; /* ft_weight.rounded */
     int x_T;       /* its rows */
     bool wide;     /* in the column order of ft_cuda_wide; `out` too */
     int T;         /* rows to compute, without a list */
@@ -633,8 +632,6 @@ template <class W> static void product_launch(ft_cuda *c, ft_product *p, int tok
 typedef void ft_product_fn(ft_cuda *c, ft_product *p, int tokens, int items);
 #define FT_PRODUCT_DECLARE(type, W) ft_product_fn ft_product_##W;
 FT_LAYOUTS(FT_PRODUCT_DECLARE)
-FT_PRODUCT_DECLARE(FT_BF16, Bf16Rounded)
-FT_PRODUCT_DECLARE(FT_F16, F16Rounded)
 #define FT_PRODUCT_DEFINE(W)                                                                       \
     void ft_product_##W(ft_cuda *c, ft_product *p, int tokens, int items)                          \
     {                                                                                              \

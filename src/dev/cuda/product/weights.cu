@@ -2,6 +2,7 @@
  * file while the bus transfers; weights that products read are repacked on the device
  * (pack.cu). With an H200, 14.3 GiB in the page cache are uploaded at 15.9 GiB/s, a quarter of the
  * bus bandwidth: the threads that copy from the page cache are the limit. */
+#include "dev/cuda/product/dense.cuh"
 #include "dev/cuda/product/pack.cuh"
 
 extern "C" {
@@ -132,6 +133,13 @@ static void *raw_room(ft_cuda *c, size_t bytes)
     return c->raw;
 }
 
+static size_t packed_bytes(const ft_cuda *c, const ft_weight *w)
+{
+    if (w->lookup) return 0;
+    if (ft_dense_is(c, w)) return ft_dense_bytes(w);
+    return ft_packed_bytes(w->type, w->n, w->k) * (size_t)w->E;
+}
+
 /* Products read the packed copy; lookups of single rows need the file layout. */
 extern "C" ft_status ft_cuda_bind(ft_dev *d, ft_weight *w, const void *host, ft_err *err)
 {
@@ -142,7 +150,7 @@ extern "C" ft_status ft_cuda_bind(ft_dev *d, ft_weight *w, const void *host, ft_
     w->data = NULL;
     grids_ready(c);
     const size_t bytes = w->row_bytes * (size_t)w->n * (size_t)w->E;
-    const size_t packed = w->lookup ? 0 : ft_packed_bytes(w->type, w->n, w->k) * (size_t)w->E;
+    const size_t packed = packed_bytes(c, w);
     const bool stays = w->lookup || w->rows || !packed;
     void *raw = stays ? d->alloc(d, bytes) : raw_room(c, bytes);
     if (!raw) return no_memory(w, bytes, err);
@@ -153,7 +161,10 @@ extern "C" ft_status ft_cuda_bind(ft_dev *d, ft_weight *w, const void *host, ft_
             if (stays) d->free(d, raw);
             return no_memory(w, packed, err);
         }
-        ft_weights_pack(c, w, raw);
+        if (ft_dense_is(c, w))
+            ft_dense_pack(c, w, raw);
+        else
+            ft_weights_pack(c, w, raw);
     }
     w->data = stays ? raw : w->packed; /* never NULL, which would mean "no such weight" */
     return c->error == cudaSuccess ? FT_OK : d->sync(d, err);
@@ -163,7 +174,7 @@ extern "C" uint64_t ft_cuda_weight_bytes(ft_dev *d, const ft_weight *w)
 {
     const ft_cuda *c = (const ft_cuda *)d;
     const uint64_t raw = (uint64_t)w->row_bytes * w->n * w->E;
-    const uint64_t packed = w->lookup ? 0 : (uint64_t)ft_packed_bytes(w->type, w->n, w->k) * w->E;
+    const uint64_t packed = packed_bytes(c, w);
     return (packed ? ft_cuda_alloc_size(c, packed) : 0) +
            (w->lookup || w->rows || !packed ? ft_cuda_alloc_size(c, raw) : 0);
 }

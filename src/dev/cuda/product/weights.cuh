@@ -416,30 +416,6 @@ struct F16 : layout<2048, 2, 2> {
     }
 };
 
-/* Of weights that may be rounded (ft_weight.rounded): one product instead of two or three. The
- * layout is the same. */
-struct Bf16Rounded : Bf16 {
-    enum { XP = 1 };
-};
-
-struct F16Rounded : Bf16Rounded {
-    __device__ static void frag(ft_frag *f, const regs &r, int h, int lane)
-    {
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
-            const uint4 v = h ? r.v[2 + i] : r.v[i];
-            const uint32_t in[4] = {v.x, v.y, v.z, v.w};
-            uint32_t out[4];
-#pragma unroll
-            for (int j = 0; j < 4; j++) {
-                const float2 x = __half22float2(*(const __half2 *)&in[j]);
-                out[j] = bf2(x.x, x.y);
-            }
-            frag_row(f, i, make_uint4(out[0], out[1], out[2], out[3]));
-        }
-    }
-};
-
 struct F32 : layout<4096, 2, 2> {
     struct regs {
         uint4 v[8];

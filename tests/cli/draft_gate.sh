@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Tokens per step of drafting, counted, not timed: those of a Qwen model with its MTP head and of a
+# Gemma model with its assistant must not be lower than recorded in docs/bench/55-draft-steps.json.
+# Counts differ a little between instruction sets, whose sums are rounded differently: 4 %.
+# With --write: prints the rows of that record.
+# shellcheck source=tests/cli/plain.bash
+. "$(dirname "$0")/plain.bash"
+record=docs/bench/55-draft-steps.json
+nano=(-m models/gemma4-nano.gguf -md models/gemma4-nano-assistant.gguf)
+
+# ["model", "class", tokens per step of K = 1, 2, 3]
+counts() { # MODEL CLASS OPTIONS...
+    "$ft" bench --spec -n 32 --n-prompts 6 -r 1 --json --class "$2" "${@:3}" | awk -v model="$1" -v class="$2" '
+        /"drafts"/ { k = /K = / ? $4 + 0 : 0 }
+        /"accept_len"/ && k { row = row sprintf(", %.2f", $2) }
+        END { printf "[\"%s\", \"%s\"%s]\n", model, class, row }'
+}
+# Whether no number of the first row is lower than that of the second, by more than 4 %.
+as_many() {
+    awk -v a="$1" -v b="$2" '
+        function numbers(s, v) { gsub(/"[^"]*", *|[^0-9.,]/, "", s); return split(s, v, ",") }
+        BEGIN {
+            n = numbers(a, x) < 3 || numbers(b, y) < 3
+            for (i = 1; i <= 3; i++) n += !(y[i] > 1 && x[i] >= 0.96 * y[i])
+            exit n > 0
+        }'
+}
+for class in dialogue code; do counts foretoken-tiny $class -m models/foretoken-tiny.gguf; done >"$dir/now"
+counts gemma4-nano dialogue "${nano[@]}" >>"$dir/now"
+if [ "${1-}" = --write ]; then
+    cat "$dir/now"
+    exit
+fi
+same "two models, three rows" "$(wc -l <"$dir/now")" 3
+while read -r row; do
+    name=${row%", "[0-9]*", "[0-9]*", "[0-9]*}
+    was=$(grep -F "$name" "$record" | tr -s ' ')
+    as_many "$row" "$was"
+    ok "as many tokens per step as recorded: $row, recorded $was" $?
+done <"$dir/now"
+if as_many '["x", "y", 1.50, 2.00, 2.50]' '["x", "y", 1.60, 2.00, 2.50]'; then false; else true; fi
+ok "fewer tokens per step are noticed" $?
+
+# the history of drafting: the last version is at least 1.6 times as fast as the first
+awk '/^    \["/ { sub(/\],?$/, ""); n = split($0, v, ", "); last = v[n]; rows++ }
+    END { exit !(rows > 1 && last >= 1.6) }' docs/bench/56-draft-history.json
+ok "drafting is 1.6 times as fast as its first version" $?
+finish
