@@ -150,14 +150,14 @@ LIB_OBJ   += $(CU_SRC:%.cu=$(BUILD)/%.cu.o)
 SYS_LIBS  += -L$(firstword $(wildcard $(CUDA_HOME)/lib64 $(CUDA_HOME)/lib)) -lcudart_static -ldl -lrt -lstdc++
 endif
 
-ifdef VULKAN
-VULKAN_LIBS := $(if $(call found,vulkan,vulkan/vulkan.h),-lvulkan)
-GLSLANG     ?= glslangValidator
-$(if $(VULKAN_LIBS),,$(eval MISSING += vulkan))
-VK_SRC    := $(wildcard src/dev/vulkan/*.c)
+GLSLANG   ?= glslangValidator
+VK_LIBS   := $(if $(call found,vulkan,vulkan/vulkan.h),-lvulkan)
 VK_SPV    := $(patsubst src/dev/vulkan/shaders/%.comp,$(BUILD)/vulkan/%.spv.h,$(wildcard src/dev/vulkan/shaders/*.comp))
-LIB_OBJ   += $(VK_SRC:%.c=$(BUILD)/%.o)
-SYS_LIBS  += $(VULKAN_LIBS)
+VK_OBJ    := $(patsubst %.c,$(BUILD)/%.o,$(wildcard src/dev/vulkan/*.c))
+ifdef VULKAN
+$(if $(VK_LIBS),,$(eval MISSING += vulkan))
+LIB_OBJ   += $(VK_OBJ)
+SYS_LIBS  += $(VK_LIBS)
 endif
 
 .DELETE_ON_ERROR:
@@ -231,7 +231,7 @@ $(BUILD)/%.cu.o: %.cu $(BUILD)/flags
 	@mkdir -p $(@D)
 	@echo '  nvcc $<'
 	@$(NVCC) $(NVFLAGS) -MMD -MF $(@:.o=.d) -c $< -o $@
--include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d)
+-include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(VK_OBJ:.o=.d)
 
 # The program and the tests link the static library. The shared one exports foretoken.h only.
 $(LIB): $(LIB_OBJ)
@@ -275,7 +275,17 @@ check: deps
 	@$(MAKE) --no-print-directory check-cuda check-fast
 tests: $(TEST_BIN)
 MPI_TESTS := $(addprefix $(BUILD)/mpi/,foretoken drafting ending split lora)
-check-build: all $(TEST_BIN) $(FUZZ_REPLAY) $(BUILD)/bench/page $(BUILD)/bench/long $(if $(MPI_LIBS),$(if $(SAN),,$(MPI_TESTS)))
+VK_TESTS  := $(if $(VK_LIBS),$(if $(SAN)$(VULKAN),,$(if $(shell command -v $(GLSLANG) 2>/dev/null),$(addprefix $(BUILD)/vk/,foretoken plain delta vision))))
+check-build: all $(TEST_BIN) $(FUZZ_REPLAY) $(BUILD)/bench/page $(BUILD)/bench/long $(if $(MPI_LIBS),$(if $(SAN),,$(MPI_TESTS))) $(VK_TESTS)
+# The program and some op tests with Vulkan, for tests/cli/vulkan.sh: src/dev/vulkan, and one source
+# file that differs.
+$(BUILD)/vk/open.o: src/dev/open.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	@$(COMPILE) -DFT_HAVE_VULKAN=1 -c $< -o $@
+$(BUILD)/vk/foretoken: $(BUILD)/vk/open.o $(VK_OBJ) $(CLI_OBJ) $(LIB)
+	@$(CC) $(PIE) $(ALL_LDFLAGS) $^ $(ALL_LIBS) $(VK_LIBS) -o $@
+$(BUILD)/vk/%: tests/ops/%.c $(BUILD)/vk/open.o $(VK_OBJ) $(LIB)
+	@$(COMPILE) -Itests $(ALL_LDFLAGS) $^ $(ALL_LIBS) $(VK_LIBS) -o $@
 # The program and some invariants with MPI, for tests/cli/mpi.sh: one source file differs.
 $(BUILD)/mpi/link.o: src/dev/link.c $(BUILD)/flags
 	@mkdir -p $(@D)

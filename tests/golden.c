@@ -566,7 +566,7 @@ static void run_model(char *dir, const char *models, const char *device)
 
 static int usage(void)
 {
-    fprintf(stderr, "golden: want [--keep FOLDER] [--dev ref|cpu|cuda|all|none] FOLDER..., or "
+    fprintf(stderr, "golden: want [--keep FOLDER] [--dev ref|cpu|cuda|vulkan|all|none] FOLDER..., or "
                     "--folder FROM TO\n");
     return 1;
 }
@@ -589,7 +589,7 @@ int main(int argc, char **argv)
         else
             return usage();
     }
-    static const char *const known[] = {"ref", "cpu", "cuda", "all", "none"};
+    static const char *const known[] = {"ref", "cpu", "cuda", "vulkan", "all", "none"};
     bool found = false;
     for (size_t i = 0; i < FT_COUNT(known); i++) found |= !strcmp(dev, known[i]);
     if (first >= argc || !found) return usage();
@@ -604,7 +604,7 @@ int main(int argc, char **argv)
     for (int i = first; i < argc; i++) {
         if (!strcmp(dev, "ref") || !strcmp(dev, "all")) run_model(argv[i], models, "ref");
         if (!strcmp(dev, "cpu") || !strcmp(dev, "all")) run_model(argv[i], models, "cpu");
-        if (!strcmp(dev, "cuda")) run_model(argv[i], models, "cuda");
+        if (!strcmp(dev, "cuda") || !strcmp(dev, "vulkan")) run_model(argv[i], models, dev);
     }
     if (!keep) folder_free(tmp);
     printf("%d passed, %d failed\n", passed, failed);

@@ -6,7 +6,7 @@
  *   - on the device with other numbers of threads, which must give the same bits;
  *   - for tests of independent rows, with single rows alone, which must give the same bits too.
  * Guards around every block and the gaps between an output's rows must not change.
- *   --dev NAME cpu (default), cuda --bench time every shape instead
+ *   --dev NAME cpu (default), cuda, vulkan --bench time every shape instead
  *   NAME... only tests whose name contains one of these */
 #ifndef FT_TESTS_OPTEST_H
 #define FT_TESTS_OPTEST_H

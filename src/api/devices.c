@@ -69,3 +69,19 @@ ft_status ft_llm_open_devices(ft_llm *m, const ft_llm_params *p, ft_err *err)
     ft_free(list);
     return st;
 }
+
+bool ft_device_at(int i, char *to, size_t cap)
+{
+    const int gpus = ft_dev_gpus();
+    char text[512];
+    if (!i) return snprintf(to, cap, "cpu") > 0;
+    if (i <= gpus)
+        return i == 1 ? snprintf(to, cap, "cuda") > 0 : snprintf(to, cap, "cuda:%d", i - 1) > 0;
+    const int k = i - 1 - gpus;
+    if (!ft_dev_vulkan_describe(k, text, sizeof text)) return false;
+    if (k)
+        snprintf(to, cap, "vulkan:%d: %s", k, text);
+    else
+        snprintf(to, cap, "vulkan: %s", text);
+    return true;
+}

@@ -57,15 +57,27 @@ static int usage(void)
 }
 
 #ifdef FT_HAVE_CUDA
-enum { HAVE_CUDA = true };
+#define WITH_CUDA ", cuda"
 #else
-enum { HAVE_CUDA = false };
+#define WITH_CUDA ""
 #endif
+#ifdef FT_HAVE_VULKAN
+#define WITH_VULKAN ", vulkan"
+#else
+#define WITH_VULKAN ""
+#endif
+
+static int list_devices(void)
+{
+    char text[640];
+    for (int i = 0; ft_device_at(i, text, sizeof text); i++) puts(text);
+    return 0;
+}
 
 static int version(void)
 {
     printf("foretoken %s\n", ft_version());
-    printf("devices: %s\n", HAVE_CUDA ? "cpu, cuda" : "cpu");
+    puts("devices: cpu" WITH_CUDA WITH_VULKAN);
     printf("instruction sets: %s\n", ft_cpu_isa_names());
     printf("libraries: %s\n", FT_LIBRARIES);
     if (FT_ABSENT[0]) printf("built without: %s\n", FT_ABSENT);
@@ -80,7 +92,7 @@ static bool print_and_end(const ft_opts *o, int *rc)
     else if (ft_opts_has(o, "cache-list") && ft_opts_flag(o, "cache-list"))
         *rc = ft_pull_list();
     else if (ft_opts_has(o, "list-devices") && ft_opts_flag(o, "list-devices"))
-        *rc = puts(HAVE_CUDA ? "cpu\ncuda" : "cpu") < 0;
+        *rc = list_devices();
     else
         return false;
     return true;

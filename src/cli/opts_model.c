@@ -300,11 +300,12 @@ const ft_param ft_opts_model[] = {
      DEVICE,
      .def = "auto",
      .env = "LLAMA_ARG_DEVICE",
-     .help = "cuda:N (or CUDAN; cuda is GPU 0), cpu (or none), ref (the slow reference "
+     .help = "cuda:N (or CUDAN; cuda is GPU 0), vulkan:N, cpu (or none), ref (the slow reference "
              "implementation), or several of them, separated by commas, over which the layers are "
              "split; auto: the CUDA GPUs if this build supports them and the machine has some (one "
-             "if the model fits in its memory), else the CPU"},
-    {.name = "list-devices", FT_IS_FLAG, DEVICE, .help = "print the devices of this build"},
+             "if the model fits in its memory), else a discrete GPU with a Vulkan driver if this "
+             "build supports that, else the CPU"},
+    {.name = "list-devices", FT_IS_FLAG, DEVICE, .help = "print the devices that this build finds on this machine"},
     {.name = "split-mode",
      .aliases = "-sm",
      FT_IS_CHOICE("none|layer|expert|row|tensor"),

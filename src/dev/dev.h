@@ -100,14 +100,14 @@ ft_dev *ft_dev_cpu(int threads);
 ft_status ft_dev_cuda(ft_dev **out, int index, ft_err *err);
 int ft_dev_cuda_count(void);
 
-/* Vulkan device `index`, in the driver's order. Exists only in builds with VULKAN=1. */
+/* Vulkan device `index`, in the loader's order. Exists only in builds with VULKAN=1. */
 ft_status ft_dev_vulkan(ft_dev **out, int index, ft_err *err);
-int ft_dev_vulkan_count(void);
-/* "NAME, discrete GPU, 24.0 GiB, driver ..."; false: no such device. */
+int ft_dev_vulkan_discrete(void); /* the first discrete GPU that can be used, -1: none */
+/* "NAME, discrete GPU, 24.0 GiB, driver ..."; false: no such device, or not in this build. */
 bool ft_dev_vulkan_describe(int index, char *to, size_t cap);
 
-/* By name: "cpu" (or "none"), "cuda", "cuda:N" (or "CUDAN"), "ref", or "auto": cuda where there is
- * one, else cpu. */
+/* By name: "cpu" (or "none"), "cuda", "cuda:N" (or "CUDAN"), "vulkan", "vulkan:N", "ref", or
+ * "auto": cuda where there is one, else a discrete GPU of Vulkan, else cpu. */
 ft_status ft_dev_open(ft_dev **out, const char *name, int threads, ft_err *err);
 int ft_dev_gpus(void); /* GPUs that this build can use */
 

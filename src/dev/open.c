@@ -26,27 +26,61 @@ int ft_dev_gpus(void)
 }
 #endif
 
-/* "cuda", "cuda:1", "CUDA1": the index, or -1. */
-static int cuda_index(const char *name)
+#ifndef FT_HAVE_VULKAN
+static ft_status open_vulkan(ft_dev **out, int index, ft_err *err)
 {
-    if (strncasecmp(name, "cuda", 4)) return -1;
-    const char *digits = name[4] == ':' ? name + 5 : name + 4;
+    (void)out, (void)index;
+    return ft_fail(err, FT_EUNSUPPORTED,
+                   "device \"vulkan\" is not in this build; make VULKAN=1 builds it");
+}
+
+static ft_status open_discrete(ft_dev **out)
+{
+    return open_vulkan(out, 0, NULL);
+}
+
+bool ft_dev_vulkan_describe(int index, char *to, size_t cap)
+{
+    (void)index, (void)to, (void)cap;
+    return false;
+}
+#else
+#define open_vulkan ft_dev_vulkan
+
+/* The first discrete GPU of the Vulkan drivers. */
+static ft_status open_discrete(ft_dev **out)
+{
+    const int i = ft_dev_vulkan_discrete();
+    return i < 0 ? FT_EUNSUPPORTED : open_vulkan(out, i, NULL);
+}
+#endif
+
+/* "cuda", "cuda:1", "CUDA1" of the kind "cuda": the index, or -1. */
+static int index_of(const char *name, const char *kind)
+{
+    const size_t n = strlen(kind);
+    if (strncasecmp(name, kind, n)) return -1;
+    const char *digits = name[n] == ':' ? name + n + 1 : name + n;
     char *end;
-    if (!name[4]) return 0;
-    const long n = *digits >= '0' && *digits <= '9' ? strtol(digits, &end, 10) : -1;
-    return n >= 0 && n < 1024 && !*end ? (int)n : -1;
+    if (!name[n]) return 0;
+    const long i = *digits >= '0' && *digits <= '9' ? strtol(digits, &end, 10) : -1;
+    return i >= 0 && i < 1024 && !*end ? (int)i : -1;
 }
 
 ft_status ft_dev_open(ft_dev **out, const char *name, int threads, ft_err *err)
 {
-    const int gpu = cuda_index(name);
+    const int gpu = index_of(name, "cuda"), vulkan = index_of(name, "vulkan");
     if (gpu >= 0) return open_cuda(out, gpu, err);
+    if (vulkan >= 0) return open_vulkan(out, vulkan, err);
     if (!strcmp(name, "auto") && !open_cuda(out, 0, NULL)) return FT_OK;
+    if (!strcmp(name, "auto") && !open_discrete(out)) return FT_OK;
     if (!strcasecmp(name, "cpu") || !strcasecmp(name, "none") || !strcmp(name, "auto"))
         *out = ft_dev_cpu(threads);
     else if (!strcmp(name, "ref"))
         *out = ft_dev_ref();
     else
-        return ft_fail(err, FT_EINVAL, "device \"%s\", want cpu, cuda, cuda:N, auto or ref", name);
+        return ft_fail(err, FT_EINVAL,
+                       "device \"%s\", want cpu, cuda, cuda:N, vulkan, vulkan:N, auto or ref",
+                       name);
     return FT_OK;
 }

@@ -1,0 +1,102 @@
+/* KV cache and attention. */
+#include "dev/vulkan/vulkan.h"
+
+enum {
+    RANGE = 512,            /* fold.glsl */
+    SPLITS = 64,            /* workgroups that share a row's ranges, at most */
+    SPLIT_ROWS = 16,        /* more rows fill a device without */
+    PART_BYTES = 128 << 20, /* maximum size of partial results */
+};
+
+void ft_vk_kv_put(ft_dev *d, const ft_kv *kv, ft_mat k, ft_mat v)
+{
+    ft_vk *dev = (ft_vk *)d;
+    const struct {
+        ft_vk_mat k, v;
+        uint64_t k_to, v_to, mean, batch;
+        uint32_t k_page, v_page, k_row, v_row;
+        int32_t space;
+    } a = {ft_vk_mat_of(k),
+           ft_vk_mat_of(v),
+           ft_vk_address(kv->k),
+           ft_vk_address(kv->v),
+           ft_vk_address(kv->mean),
+           dev->batch_mem.address,
+           (uint32_t)kv->k_page,
+           (uint32_t)kv->v_page,
+           (uint32_t)kv->k_row,
+           (uint32_t)kv->v_row,
+           kv->space};
+    assert(kv->d <= FT_VK_HEAD);
+    FT_VK_RUN(dev, FT_VK_KV_PUT, FT_VK_SPEC(kv->kt, kv->vt, (uint32_t)kv->d), a, 2 * (size_t)kv->G,
+              (size_t)k.T, 1);
+}
+
+/* Push constants of attend.comp and fold.comp. */
+typedef struct attend_args {
+    ft_vk_mat q, o;
+    uint64_t k, v, batch, part;
+    uint32_t k_page, v_page, k_row, v_row;
+    float scale;
+    int32_t window, first, flags, piece, group, ranges;
+} attend_args;
+
+/* The positions of one cache: all, or before or in the recent-token window, whose results go to
+ * `pieces`. Where few rows have a long context, workgroups share its ranges. */
+static void attend_piece(ft_vk *v, attend_args a, const ft_kv *kv, int T, uint64_t pieces)
+{
+    const uint32_t kt = kv->kt, vt = kv->vt, D = (uint32_t)kv->d;
+    const size_t heads = (size_t)a.q.H, rows = (size_t)T, width = ft_vk_groups(D, 64) * 64;
+    const size_t bytes = rows * heads * (size_t)a.ranges * (width + 2) * sizeof(float);
+    a.k = ft_vk_address(kv->k);
+    a.v = ft_vk_address(kv->v);
+    a.k_page = (uint32_t)kv->k_page;
+    a.v_page = (uint32_t)kv->v_page;
+    a.k_row = (uint32_t)kv->k_row;
+    a.v_row = (uint32_t)kv->v_row;
+    a.flags |= kv->space == FT_SPACE_WINDOW ? 4 : 0;
+    a.part = pieces;
+    if (v->shape.ctx <= RANGE || a.piece == 2 || T > SPLIT_ROWS || a.ranges < 2 ||
+        bytes > PART_BYTES) {
+        FT_VK_RUN(v, FT_VK_ATTEND, FT_VK_SPEC(kt, vt, D, 0), a, heads, rows, 1);
+        return;
+    }
+    a.part = ft_vk_scratch(v, FT_VK_SCRATCH_ATTEND, bytes);
+    if (!a.part) return;
+    FT_VK_RUN(v, FT_VK_ATTEND, FT_VK_SPEC(kt, vt, D, 1), a, heads, rows,
+              FT_MIN((size_t)a.ranges, (size_t)SPLITS));
+    a.k = pieces;
+    FT_VK_RUN(v, FT_VK_FOLD, FT_VK_SPEC(kt, vt, D), a, heads, rows, 1);
+}
+
+void ft_vk_attend(ft_dev *d, ft_mat o, ft_mat q, const ft_kv *kv, ft_attn p)
+{
+    ft_vk *v = (ft_vk *)d;
+    attend_args a = {.q = ft_vk_mat_of(q),
+                     .o = ft_vk_mat_of(o),
+                     .batch = v->batch_mem.address,
+                     .scale = p.scale,
+                     .window = p.window,
+                     .first = p.first,
+                     .flags = (p.out ? 1 : 0) | (p.ahead ? 2 : 0),
+                     .group = q.H / kv->G,
+                     .ranges = (v->batch.pages_per_seq * FT_PAGE_ROWS + RANGE - 1) / RANGE};
+    assert(kv->d <= FT_VK_HEAD);
+    if (!kv->recent) {
+        attend_piece(v, a, kv, q.T, 0);
+        return;
+    }
+    const size_t heads = (size_t)q.T * (size_t)q.H;
+    const uint64_t pieces =
+        ft_vk_scratch(v, FT_VK_SCRATCH_PIECES, 2 * heads * (size_t)(kv->d + 2) * sizeof(float));
+    if (!pieces) return;
+    a.piece = 1;
+    attend_piece(v, a, kv, q.T, pieces);
+    a.piece = 2;
+    attend_piece(v, a, kv->recent, q.T, pieces);
+    const struct {
+        ft_vk_mat o;
+        uint64_t part;
+    } join = {a.o, pieces};
+    FT_VK_RUN(v, FT_VK_JOIN, FT_VK_SPEC(0), join, (size_t)q.H, (size_t)q.T, 1);
+}

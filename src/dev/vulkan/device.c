@@ -1,0 +1,368 @@
+/* The Vulkan device: which one, what it must have, and the table of its functions. */
+#include "dev/vulkan/vulkan.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { GPUS = 32 };
+
+void ft_vk_check(ft_vk *v, VkResult r, const char *where)
+{
+    if (r >= 0 || v->error) return;
+    v->error = r;
+    v->where = where;
+}
+
+const char *ft_vk_error_name(VkResult r)
+{
+    switch (r) {
+    case VK_ERROR_OUT_OF_HOST_MEMORY: return "out of host memory";
+    case VK_ERROR_OUT_OF_DEVICE_MEMORY: return "out of device memory";
+    case VK_ERROR_INITIALIZATION_FAILED: return "the driver could not be started";
+    case VK_ERROR_DEVICE_LOST: return "the device was lost: the driver reset it, or it hung";
+    case VK_ERROR_MEMORY_MAP_FAILED: return "memory could not be mapped";
+    case VK_ERROR_LAYER_NOT_PRESENT: return "a layer that was asked for is not installed";
+    case VK_ERROR_EXTENSION_NOT_PRESENT: return "an extension is missing";
+    case VK_ERROR_FEATURE_NOT_PRESENT: return "a feature is missing";
+    case VK_ERROR_INCOMPATIBLE_DRIVER: return "no driver is installed";
+    case VK_ERROR_TOO_MANY_OBJECTS: return "too many objects";
+    default: return "an unknown error";
+    }
+}
+
+/* ---- devices of this machine ---- */
+
+static bool has_extension(const VkExtensionProperties *e, uint32_t n, const char *name)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (!strcmp(e[i].extensionName, name)) return true;
+    return false;
+}
+
+static VkResult instance_open(VkInstance *out)
+{
+    VkExtensionProperties all[256];
+    uint32_t n = FT_COUNT(all);
+    if (vkEnumerateInstanceExtensionProperties(NULL, &n, all) < 0) n = 0;
+    /* drivers that are layers over another API, such as MoltenVK, are listed on request only */
+    const char *portability = "VK_KHR_portability_enumeration";
+    const bool more = has_extension(all, n, portability);
+    const VkApplicationInfo app = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
+                                   .pApplicationName = "foretoken",
+                                   .apiVersion = VK_API_VERSION_1_2};
+    const VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
+                                       .flags = more ? 1 : 0,
+                                       .pApplicationInfo = &app,
+                                       .enabledExtensionCount = more ? 1 : 0,
+                                       .ppEnabledExtensionNames = &portability};
+    return vkCreateInstance(&info, NULL, out);
+}
+
+static uint32_t list_gpus(VkInstance instance, VkPhysicalDevice *gpu)
+{
+    uint32_t n = GPUS;
+    return vkEnumeratePhysicalDevices(instance, &n, gpu) < 0 ? 0 : n;
+}
+
+/* ---- features ---- */
+
+typedef struct features {
+    VkPhysicalDeviceFeatures2 core;
+    VkPhysicalDeviceVulkan11Features v11;
+    VkPhysicalDeviceVulkan12Features v12;
+} features;
+
+static void features_init(features *f)
+{
+    *f = (features){.core = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2},
+                    .v11 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES},
+                    .v12 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES}};
+    f->core.pNext = &f->v11;
+    f->v11.pNext = &f->v12;
+}
+
+/* The first feature or limit that a device lacks, or NULL. */
+static const char *lacks(VkPhysicalDevice gpu, const VkPhysicalDeviceProperties *p)
+{
+    features f;
+    if (p->apiVersion < VK_API_VERSION_1_2) return "Vulkan 1.2";
+    features_init(&f);
+    vkGetPhysicalDeviceFeatures2(gpu, &f.core);
+    if (!f.v12.bufferDeviceAddress) return "buffer device addresses";
+    if (!f.core.features.shaderInt64) return "integers of 64 bits";
+    if (!f.v12.storageBuffer8BitAccess) return "storage of 8 bits";
+    if (!f.v11.storageBuffer16BitAccess) return "storage of 16 bits";
+    if (!f.v12.scalarBlockLayout) return "scalar block layout";
+    if (!f.v12.timelineSemaphore) return "timeline semaphores";
+    if (p->limits.maxComputeSharedMemorySize < FT_VK_SHARED) return "24 KiB of shared memory";
+    if (p->limits.maxComputeWorkGroupInvocations < 256) return "workgroups of 256";
+    return NULL;
+}
+
+static bool compute_family(VkPhysicalDevice gpu, uint32_t *out)
+{
+    VkQueueFamilyProperties all[64];
+    uint32_t n = FT_COUNT(all);
+    vkGetPhysicalDeviceQueueFamilyProperties(gpu, &n, all);
+    for (uint32_t i = 0; i < n; i++)
+        if (all[i].queueFlags & VK_QUEUE_COMPUTE_BIT) return *out = i, true;
+    return false;
+}
+
+static const char *kind_name(VkPhysicalDeviceType t)
+{
+    switch (t) {
+    case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU: return "discrete GPU";
+    case VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU: return "integrated GPU";
+    case VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU: return "virtual GPU";
+    case VK_PHYSICAL_DEVICE_TYPE_CPU: return "CPU";
+    default: return "other device";
+    }
+}
+
+/* Bytes of the largest heap of device memory. */
+static uint64_t heap_bytes(VkPhysicalDevice gpu)
+{
+    VkPhysicalDeviceMemoryProperties m;
+    uint64_t most = 0;
+    vkGetPhysicalDeviceMemoryProperties(gpu, &m);
+    for (uint32_t i = 0; i < m.memoryHeapCount; i++)
+        if (m.memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT)
+            most = FT_MAX(most, m.memoryHeaps[i].size);
+    return most;
+}
+
+bool ft_dev_vulkan_describe(int index, char *to, size_t cap)
+{
+    VkInstance instance;
+    VkPhysicalDevice gpu[GPUS];
+    VkPhysicalDeviceDriverProperties driver = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES};
+    VkPhysicalDeviceProperties2 p = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
+                                     .pNext = &driver};
+    if (instance_open(&instance)) return false;
+    const bool found = index >= 0 && (uint32_t)index < list_gpus(instance, gpu);
+    if (found) {
+        vkGetPhysicalDeviceProperties2(gpu[index], &p);
+        const char *missing = lacks(gpu[index], &p.properties);
+        snprintf(to, cap, "%s, %s, %.1f GiB, driver %s %s, Vulkan %u.%u%s%s",
+                 p.properties.deviceName, kind_name(p.properties.deviceType),
+                 (double)heap_bytes(gpu[index]) / (1 << 30), driver.driverName, driver.driverInfo,
+                 VK_API_VERSION_MAJOR(p.properties.apiVersion),
+                 VK_API_VERSION_MINOR(p.properties.apiVersion),
+                 missing ? "; cannot be used without " : "", missing ? missing : "");
+    }
+    vkDestroyInstance(instance, NULL);
+    return found;
+}
+
+int ft_dev_vulkan_discrete(void)
+{
+    VkInstance instance;
+    VkPhysicalDevice gpu[GPUS];
+    VkPhysicalDeviceProperties p;
+    int found = -1;
+    if (instance_open(&instance)) return -1;
+    const int n = (int)list_gpus(instance, gpu);
+    for (int i = 0; i < n && found < 0; i++) {
+        vkGetPhysicalDeviceProperties(gpu[i], &p);
+        if (p.deviceType == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU && !lacks(gpu[i], &p)) found = i;
+    }
+    vkDestroyInstance(instance, NULL);
+    return found;
+}
+
+/* ---- open and close ---- */
+
+static bool device_open(ft_vk *v)
+{
+    static const char *const wanted[] = {"VK_EXT_memory_budget", "VK_KHR_portability_subset"};
+    VkExtensionProperties *all = NULL;
+    const char *use[FT_COUNT(wanted)];
+    uint32_t n = 0, n_use = 0;
+    const float priority = 1;
+    features f;
+    vkEnumerateDeviceExtensionProperties(v->gpu, NULL, &n, NULL);
+    all = ft_new_n(VkExtensionProperties, n + 1);
+    if (vkEnumerateDeviceExtensionProperties(v->gpu, NULL, &n, all) < 0) n = 0;
+    for (size_t i = 0; i < FT_COUNT(wanted); i++)
+        if (has_extension(all, n, wanted[i])) use[n_use++] = wanted[i];
+    v->budget = has_extension(all, n, wanted[0]);
+    ft_free(all);
+    features_init(&f);
+    f.core.features.shaderInt64 = VK_TRUE;
+    f.v11.storageBuffer16BitAccess = VK_TRUE;
+    f.v12.bufferDeviceAddress = f.v12.storageBuffer8BitAccess = VK_TRUE;
+    f.v12.scalarBlockLayout = f.v12.timelineSemaphore = VK_TRUE;
+    const VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+                                           .queueFamilyIndex = v->family,
+                                           .queueCount = 1,
+                                           .pQueuePriorities = &priority};
+    const VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
+                                     .pNext = &f.core,
+                                     .queueCreateInfoCount = 1,
+                                     .pQueueCreateInfos = &queue,
+                                     .enabledExtensionCount = n_use,
+                                     .ppEnabledExtensionNames = use};
+    ft_vk_check(v, vkCreateDevice(v->gpu, &info, NULL, &v->device), "vkCreateDevice");
+    if (!v->error) vkGetDeviceQueue(v->device, v->family, 0, &v->queue);
+    return !v->error;
+}
+
+static void close_dev(ft_dev *d)
+{
+    ft_vk *v = (ft_vk *)d;
+    if (v->device) {
+        if (v->kept) {
+            ft_vk_wait(v);
+            ft_vk_drop_kept(v);
+        }
+        vkDeviceWaitIdle(v->device);
+        ft_vk_pipelines_close(v);
+        ft_vk_steps_close(v);
+        ft_vk_memory_close(v);
+        vkDestroyDevice(v->device, NULL);
+    }
+    vkDestroyInstance(v->instance, NULL);
+    ft_free(v);
+}
+
+/* The batch has the longest list that a step stages; the rest grows on demand. */
+static ft_status reserve(ft_dev *d, const ft_dev_limits *l, ft_err *err)
+{
+    ft_vk_batch_reserve((ft_vk *)d, (size_t)l->rows * 128);
+    return ((ft_vk *)d)->error ? ft_vk_sync(d, err) : FT_OK;
+}
+
+static uint64_t weight_bytes(ft_dev *d, const ft_weight *w)
+{
+    (void)d;
+    return ft_arena_alloc_size((uint64_t)w->row_bytes * (uint64_t)w->n * (uint64_t)w->E);
+}
+
+/* Results of experts; partial results of attention (attend.c); pieces of a recent-token window; a
+ * part of a block. */
+static uint64_t step_bytes(ft_dev *d, const ft_dev_limits *l)
+{
+    (void)d;
+    const uint64_t rows = (uint64_t)l->rows, heads = (uint64_t)l->heads * (uint64_t)(l->head_d + 2);
+    const uint64_t experts = rows * (uint64_t)l->experts * (uint64_t)l->k * sizeof(float);
+    return experts + (l->recent ? 2 * rows * heads * sizeof(float) : 0) + (192u << 20);
+}
+
+static double read_rate(ft_dev *d)
+{
+    (void)d;
+    return 0;
+}
+
+static const ft_ops ops = {
+    .embed = ft_vk_embed,
+    .rmsnorm = ft_vk_rmsnorm,
+    .linear = ft_vk_linear,
+    .linears = ft_vk_linears,
+    .glu = ft_vk_glu,
+    .rope_angles = ft_vk_rope_angles,
+    .norm_rope = ft_vk_norm_rope,
+    .kv_put = ft_vk_kv_put,
+    .attend = ft_vk_attend,
+    .act_mul = ft_vk_act_mul,
+    .sigmoid_mul = ft_vk_sigmoid_mul,
+    .add = ft_vk_add,
+    .norm_add = ft_vk_norm_add,
+    .softcap = ft_vk_softcap,
+    .gather = ft_vk_gather,
+    .argmax = ft_vk_argmax,
+    .scatter = ft_vk_scatter,
+    .conv = ft_vk_conv,
+    .delta_rule = ft_vk_delta_rule,
+    .gated_norm = ft_vk_gated_norm,
+    .route = ft_vk_route,
+    .moe = ft_vk_moe,
+    .expert_linear = ft_vk_expert_linear,
+    .centroid_head = ft_vk_centroid_head,
+    .layernorm = ft_vk_layernorm,
+    .affine = ft_vk_affine,
+    .clamp = ft_vk_clamp,
+    .mix = ft_vk_mix,
+    .image_rows = ft_vk_image_rows,
+};
+
+static void fill_device(ft_vk *v)
+{
+    if (v->index)
+        snprintf(v->name, sizeof v->name, "vulkan:%d", v->index);
+    else
+        snprintf(v->name, sizeof v->name, "vulkan");
+    v->dev = (ft_dev){
+        .op = &ops,
+        .name = v->name,
+        .threads = 1,
+        .pipelined = true,
+        .alloc = ft_vk_alloc,
+        .free = ft_vk_free,
+        .upload = ft_vk_upload,
+        .download = ft_vk_download,
+        .move = ft_vk_move,
+        .bind = ft_vk_bind,
+        .unbind = ft_vk_unbind,
+        .reserve = reserve,
+        .weight_bytes = weight_bytes,
+        .step_bytes = step_bytes,
+        .record = ft_vk_record,
+        .replay = ft_vk_replay,
+        .commit = ft_vk_commit,
+        .sync = ft_vk_sync,
+        .free_bytes = ft_vk_free_bytes,
+        .read_rate = read_rate,
+        .close = close_dev,
+    };
+}
+
+/* A device that this build can use; v->gpu and what is known about it. */
+static ft_status choose(ft_vk *v, int index, ft_err *err)
+{
+    VkPhysicalDevice gpu[GPUS];
+    const VkResult r = instance_open(&v->instance);
+    const uint32_t n = r ? 0 : list_gpus(v->instance, gpu);
+    if (!n)
+        return ft_fail(err, FT_EUNSUPPORTED, "no Vulkan device: %s",
+                       r ? ft_vk_error_name(r) : "no driver is installed");
+    if ((uint32_t)index >= n)
+        return ft_fail(err, FT_EUNSUPPORTED,
+                       "device \"vulkan:%d\", this machine has %u Vulkan device%s", index, n,
+                       n == 1 ? "" : "s");
+    v->gpu = gpu[index];
+    VkPhysicalDeviceMaintenance3Properties limits = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES};
+    VkPhysicalDeviceProperties2 p = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
+                                     .pNext = &limits};
+    vkGetPhysicalDeviceProperties2(v->gpu, &p);
+    v->props = p.properties;
+    v->most_bytes = limits.maxMemoryAllocationSize;
+    const char *missing = lacks(v->gpu, &v->props);
+    if (!missing && !compute_family(v->gpu, &v->family)) missing = "a compute queue";
+    if (!missing) return FT_OK;
+    return ft_fail(err, FT_EUNSUPPORTED, "Vulkan device \"%s\" lacks %s", v->props.deviceName,
+                   missing);
+}
+
+ft_status ft_dev_vulkan(ft_dev **out, int index, ft_err *err)
+{
+    ft_vk *v = ft_new(ft_vk);
+    v->index = index;
+    fill_device(v);
+    ft_status st = choose(v, index, err);
+    if (!st && !device_open(v))
+        st = ft_fail(err, FT_EUNSUPPORTED, "Vulkan device \"%s\" cannot be opened: %s",
+                     v->props.deviceName, ft_vk_error_name(v->error));
+    if (!st &&
+        !(ft_vk_memory_open(v, err) && ft_vk_steps_open(v, err) && ft_vk_pipelines_open(v, err)))
+        st = FT_EUNSUPPORTED;
+    if (st) {
+        close_dev(&v->dev);
+        return st;
+    }
+    *out = &v->dev;
+    return FT_OK;
+}

@@ -1,0 +1,191 @@
+/* Norms, element-wise ops, and what vision towers need beside them. */
+#include "dev/vulkan/vulkan.h"
+
+/* Push constants of each.comp. */
+typedef struct each_args {
+    ft_vk_mat y, x, z;
+    uint64_t p, q;
+    float f, g;
+    int32_t i, acc;
+} each_args;
+
+/* rows: of the grid; each workgroup has 256 of y's columns. */
+static void each(ft_vk *v, enum ft_vk_each op, const each_args *a, int rows)
+{
+    const size_t columns = (size_t)a->y.H * (size_t)a->y.d;
+    FT_VK_RUN(v, FT_VK_EACH, FT_VK_SPEC(op), *a, ft_vk_groups(columns, 256), (size_t)rows, 1);
+}
+
+void ft_vk_act_mul(ft_dev *d, ft_mat y, ft_mat g, ft_mat u, ft_act act)
+{
+    const each_args a = {
+        .y = ft_vk_mat_of(y), .x = ft_vk_mat_of(g), .z = ft_vk_mat_of(u), .i = act};
+    each((ft_vk *)d, FT_VK_ACT_MUL, &a, y.T);
+}
+
+void ft_vk_sigmoid_mul(ft_dev *d, ft_mat y, ft_mat g)
+{
+    const each_args a = {.y = ft_vk_mat_of(y), .x = ft_vk_mat_of(g)};
+    each((ft_vk *)d, FT_VK_SIGMOID_MUL, &a, y.T);
+}
+
+void ft_vk_add(ft_dev *d, ft_mat y, ft_mat x, float scale)
+{
+    const each_args a = {.y = ft_vk_mat_of(y), .x = ft_vk_mat_of(x), .f = scale};
+    each((ft_vk *)d, FT_VK_ADD, &a, y.T);
+}
+
+void ft_vk_softcap(ft_dev *d, ft_mat y, float c)
+{
+    const each_args a = {.y = ft_vk_mat_of(y), .f = c};
+    each((ft_vk *)d, FT_VK_SOFTCAP, &a, y.T);
+}
+
+/* The shader reads the address of the rows' array from the batch: it may be another one when the
+ * step is submitted again. */
+static void rows_of(ft_dev *d, enum ft_vk_each op, ft_mat y, ft_mat x, int which, int rows)
+{
+    ft_vk *v = (ft_vk *)d;
+    const each_args a = {
+        .y = ft_vk_mat_of(y), .x = ft_vk_mat_of(x), .q = v->batch_mem.address, .i = which};
+    each(v, op, &a, rows);
+}
+
+void ft_vk_gather(ft_dev *d, ft_mat y, ft_mat x, int which)
+{
+    rows_of(d, FT_VK_GATHER, y, x, which, y.T);
+}
+
+void ft_vk_scatter(ft_dev *d, ft_mat y, ft_mat x)
+{
+    rows_of(d, FT_VK_SCATTER, y, x, 0, x.T);
+}
+
+void ft_vk_image_rows(ft_dev *d, ft_mat y, ft_mat x)
+{
+    rows_of(d, FT_VK_IMAGE_ROWS, y, x, 0, y.T);
+}
+
+void ft_vk_affine(ft_dev *d, ft_mat y, ft_vec b, ft_vec w, ft_act act)
+{
+    const each_args a = {
+        .y = ft_vk_mat_of(y), .p = ft_vk_address(b.p), .q = ft_vk_address(w.p), .i = act};
+    each((ft_vk *)d, FT_VK_AFFINE, &a, y.T);
+}
+
+void ft_vk_clamp(ft_dev *d, ft_mat y, ft_mat x, float lo, float hi)
+{
+    const each_args a = {.y = ft_vk_mat_of(y), .x = ft_vk_mat_of(x), .f = lo, .g = hi};
+    each((ft_vk *)d, FT_VK_CLAMP, &a, y.T);
+}
+
+void ft_vk_mix(ft_dev *d, ft_mat y, ft_mat x, ft_mixing m, bool acc)
+{
+    const each_args a = {.y = ft_vk_mat_of(y),
+                         .x = ft_vk_mat_of(x),
+                         .p = ft_vk_address(m.row),
+                         .q = ft_vk_address(m.w),
+                         .i = m.n,
+                         .acc = acc};
+    each((ft_vk *)d, FT_VK_MIX, &a, y.T);
+}
+
+void ft_vk_minus_inf(ft_vk *v, ft_mat y)
+{
+    const each_args a = {.y = ft_vk_mat_of(y)};
+    each(v, FT_VK_MINUS_INF, &a, y.T);
+}
+
+void ft_vk_combine(ft_vk *v, ft_mat y, ft_mat x, const float *w, int K, bool acc)
+{
+    const each_args a = {
+        .y = ft_vk_mat_of(y), .x = ft_vk_mat_of(x), .q = ft_vk_address(w), .i = K, .acc = acc};
+    each(v, FT_VK_COMBINE, &a, y.T);
+}
+
+/* ---- norms ---- */
+
+/* Push constants of norm.comp. */
+typedef struct norm_args {
+    ft_vk_mat y, x, z;
+    uint64_t w, b;
+    float eps, scale;
+} norm_args;
+
+static void norm(ft_dev *d, enum ft_vk_norm op, const norm_args *a, int rows)
+{
+    const uint32_t threads = a->x.d > 512 ? 256 : 64;
+    FT_VK_RUN((ft_vk *)d, FT_VK_NORM, FT_VK_SPEC(op, threads), *a, (size_t)a->x.H, (size_t)rows, 1);
+}
+
+void ft_vk_rmsnorm(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps)
+{
+    const norm_args a = {
+        .y = ft_vk_mat_of(y), .x = ft_vk_mat_of(x), .w = ft_vk_address(w.p), .eps = eps};
+    norm(d, FT_VK_RMS, &a, x.T);
+}
+
+void ft_vk_norm_rope(ft_dev *d, ft_mat x, ft_vec w, float eps, ft_mat cs)
+{
+    const norm_args a = {.y = ft_vk_mat_of(x),
+                         .x = ft_vk_mat_of(x),
+                         .z = ft_vk_mat_of(cs),
+                         .w = eps < 0 ? 0 : ft_vk_address(w.p),
+                         .eps = eps};
+    norm(d, FT_VK_ROPE, &a, x.T);
+}
+
+void ft_vk_gated_norm(ft_dev *d, ft_mat y, ft_mat o, ft_mat z, ft_vec w, float eps)
+{
+    const norm_args a = {.y = ft_vk_mat_of(y),
+                         .x = ft_vk_mat_of(o),
+                         .z = ft_vk_mat_of(z),
+                         .w = ft_vk_address(w.p),
+                         .eps = eps};
+    norm(d, FT_VK_GATED, &a, o.T);
+}
+
+void ft_vk_norm_add(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps, float scale,
+                    const ft_norm_out *o, int n)
+{
+    const norm_args a = {.y = ft_vk_mat_of(y),
+                         .x = ft_vk_mat_of(x),
+                         .w = ft_vk_address(w.p),
+                         .eps = eps,
+                         .scale = scale};
+    norm(d, FT_VK_NORM_ADD, &a, y.T);
+    for (int i = 0; i < n; i++) ft_vk_rmsnorm(d, o[i].y, y, o[i].w, eps);
+}
+
+void ft_vk_layernorm(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, ft_vec b, float eps)
+{
+    const norm_args a = {.y = ft_vk_mat_of(y),
+                         .x = ft_vk_mat_of(x),
+                         .w = ft_vk_address(w.p),
+                         .b = ft_vk_address(b.p),
+                         .eps = eps};
+    norm(d, FT_VK_LAYER, &a, x.T);
+}
+
+void ft_vk_rope_angles(ft_dev *d, ft_mat cs, const ft_rope *r)
+{
+    ft_vk *v = (ft_vk *)d;
+    const struct {
+        ft_vk_mat cs;
+        uint64_t freq, axis, batch;
+        float mscale;
+    } a = {ft_vk_mat_of(cs), ft_vk_address(r->freq), ft_vk_address(r->axis), v->batch_mem.address,
+           r->mscale};
+    FT_VK_RUN(v, FT_VK_ANGLES, FT_VK_SPEC(0), a, ft_vk_groups((size_t)r->n / 2, 64), (size_t)cs.T,
+              1);
+}
+
+void ft_vk_argmax(ft_dev *d, int32_t *id, ft_mat x)
+{
+    const struct {
+        ft_vk_mat x;
+        uint64_t id, w;
+        int32_t K;
+    } a = {.x = ft_vk_mat_of(x), .id = ft_vk_address(id)};
+    FT_VK_RUN((ft_vk *)d, FT_VK_SELECT, FT_VK_SPEC(FT_VK_ARGMAX), a, (size_t)x.T, 1, 1);
+}

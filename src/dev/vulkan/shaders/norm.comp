@@ -1,0 +1,84 @@
+/* Norms of the heads of a row; a workgroup has a head. Its size depends on the width alone. */
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "common.glsl"
+layout(constant_id = 0) const int OP = 0;
+layout(constant_id = 1) const int WG = 64;
+layout(local_size_x_id = 1) in;
+#include "reduce.glsl"
+/* The order of ft_vk_norm in vulkan.h. */
+const int RMS = 0, ROPE = 1, GATED = 2, NORM_ADD = 3, LAYER = 4;
+layout(push_constant, scalar) uniform Push {
+    Mat y, x, z; /* z: the gate, or cos and sin */
+    ADDRESS w, b;
+    float eps, scale;
+} a;
+
+float inv_rms(F32 x, int n)
+{
+    float sum = 0.0;
+    for (int i = int(gl_LocalInvocationIndex); i < n; i += WG) sum = fma(x.v[i], x.v[i], sum);
+    return 1.0 / sqrt(wg_sum(sum) / float(n) + a.eps);
+}
+
+float weight(int i)
+{
+    return a.w != 0ul ? F32(a.w).v[i] : 1.0;
+}
+
+void rope(F32 x, int n, int t)
+{
+    const float r = a.eps < 0.0 ? 1.0 : inv_rms(x, n);
+    const int rot = cols(a.z), half_n = rot / 2;
+    F32 cs = head(a.z, t, 0);
+    for (int i = int(gl_LocalInvocationIndex); i < n; i += WG) {
+        if (i >= half_n && i < rot) continue;
+        precise float p = x.v[i] * r * weight(i);
+        if (i < half_n) {
+            precise float q = x.v[i + half_n] * r * weight(i + half_n);
+            precise float u = p * cs.v[i] - q * cs.v[i + half_n];
+            q = q * cs.v[i] + p * cs.v[i + half_n];
+            x.v[i + half_n] = q;
+            p = u;
+        }
+        x.v[i] = p;
+    }
+}
+
+void layer(F32 y, F32 x, int n)
+{
+    float sum = 0.0, squares = 0.0;
+    for (int i = int(gl_LocalInvocationIndex); i < n; i += WG) sum += x.v[i];
+    const float mean = wg_sum(sum) / float(n);
+    for (int i = int(gl_LocalInvocationIndex); i < n; i += WG)
+        squares = fma(x.v[i] - mean, x.v[i] - mean, squares);
+    const float r = 1.0 / sqrt(wg_sum(squares) / float(n) + a.eps);
+    for (int i = int(gl_LocalInvocationIndex); i < n; i += WG) {
+        precise float v = (x.v[i] - mean) * r * F32(a.w).v[i] + F32(a.b).v[i];
+        y.v[i] = v;
+    }
+}
+
+void main()
+{
+    const int t = int(gl_WorkGroupID.y), h = int(gl_WorkGroupID.x), n = a.x.d;
+    F32 x = head(a.x, t, h), y = head(a.y, t, h);
+    if (OP == ROPE) {
+        rope(x, n, t);
+        return;
+    }
+    if (OP == LAYER) {
+        layer(y, x, n);
+        return;
+    }
+    const float r = inv_rms(x, n);
+    for (int i = int(gl_LocalInvocationIndex); i < n; i += WG) {
+        precise float v = x.v[i] * r * weight(i);
+        if (OP == GATED) put(a.y, t, h * n + i, v * act_of(get(a.z, t, h * n + i), SILU));
+        if (OP == NORM_ADD) {
+            v = (y.v[i] + v) * a.scale;
+            y.v[i] = v;
+        }
+        if (OP == RMS) y.v[i] = v;
+    }
+}

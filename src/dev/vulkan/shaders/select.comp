@@ -1,0 +1,85 @@
+/* The largest values of a row, by a workgroup: argmax, the experts of route, the centroids of
+ * centroid_head. Of equal values the lower index is first; a NaN counts as -inf. */
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "common.glsl"
+const int WG = 256;
+layout(local_size_x = 256) in;
+#include "reduce.glsl"
+layout(constant_id = 0) const int OP = 0;
+const int ARGMAX = 0, ROUTE = 1, TOP = 2; /* the order of ft_vk_select in vulkan.h */
+layout(push_constant, scalar) uniform Push {
+    Mat x;
+    ADDRESS id, w;
+    int K;
+} a;
+
+shared float best[WG];
+shared int at[WG];
+
+float number(float x)
+{
+    return x == x ? x : -INF;
+}
+
+bool before(float p, int i, float q, int j)
+{
+    return p > q || (p == q && i < j);
+}
+
+/* The index that follows (bound, last) in the order; cols when there is none. */
+int next(F32 x, int n, float bound, int last)
+{
+    const int me = int(gl_LocalInvocationIndex);
+    float v = -INF;
+    int k = n;
+    for (int j = me; j < n; j += WG) {
+        const float y = number(x.v[j]);
+        if (before(bound, last, y, j) && before(y, j, v, k)) v = y, k = j;
+    }
+    best[me] = v;
+    at[me] = k;
+    barrier();
+    for (int s = WG / 2; s > 0; s /= 2) {
+        if (me < s && before(best[me + s], at[me + s], best[me], at[me])) {
+            best[me] = best[me + s];
+            at[me] = at[me + s];
+        }
+        barrier();
+    }
+    const int r = at[0];
+    barrier();
+    return r;
+}
+
+void main()
+{
+    const int t = int(gl_WorkGroupID.x), n = cols(a.x), me = int(gl_LocalInvocationIndex);
+    F32 x = head(a.x, t, 0);
+    if (OP == ARGMAX) {
+        const int i = next(x, n, INF, -1);
+        if (me == 0) I32(a.id).v[t] = i < n && number(x.v[i]) > -INF ? i : -1;
+        return;
+    }
+    I32 id = I32(a.id + 4ul * uint64_t(t * a.K));
+    float bound = INF;
+    int last = -1;
+    for (int i = 0; i < a.K; i++) {
+        const int found = next(x, n, bound, last);
+        last = found < n ? found : 0;
+        bound = number(x.v[last]);
+        if (me == 0) id.v[i] = last;
+    }
+    if (OP != ROUTE) return;
+    float top = -3.4028235e38, sum = 0.0;
+    for (int e = me; e < n; e += WG) top = max(top, x.v[e]);
+    top = wg_max(top);
+    for (int e = me; e < n; e += WG) sum += exp_of(x.v[e] - top);
+    const float all = wg_sum(sum);
+    if (me != 0) return;
+    F32 w = F32(a.w + 4ul * uint64_t(t * a.K));
+    precise float picked = 0.0;
+    for (int i = 0; i < a.K; i++) picked += exp_of(x.v[id.v[i]] - top) / all;
+    picked = max(picked, 6.103515625e-5);
+    for (int i = 0; i < a.K; i++) w.v[i] = exp_of(x.v[id.v[i]] - top) / all / picked;
+}
