@@ -2,7 +2,6 @@
 
 Every function returns one exchange: {"q": question, "r": thought, "a": answer, "k": skill, "want": text that the
 last line of a right answer contains}. Wordings that begin with "~" are never trained on; they are for evaluation."""
-import heldout
 import wordings
 
 ONES = ("zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
@@ -13,10 +12,10 @@ THINGS = ("apples oranges books coins pens stones cards stamps eggs tickets shel
 
 
 def pick(R, listed, held, name=''):
-    """A wording: for held 'new' one of the second held-out set, for other true values of held a listed one that is marked "~",
-    else one for training, listed or composed from the patterns of that name."""
-    if held == 'new' and name in heldout.NAMES:
-        return R.choice(getattr(heldout, name))
+    """A wording: for held 2 or 3 one of that held-out set, for 1 (and where the set has none) a listed one that is marked "~",
+    for 0 one for training, listed or composed from the patterns of that name."""
+    if held > 1 and name in wordings.SETS[held].NAMES:
+        return R.choice(getattr(wordings.SETS[held], name))
     if held:
         return R.choice([w[1:] for w in listed if w[0] == '~'])
     if isinstance(wordings.PATTERNS.get(name, [''])[0], tuple):
@@ -128,12 +127,12 @@ def size(R):
                      R.randrange(100, 1000), R.randrange(100, 1001)))
 
 
-def add(R, held=False):
+def add(R, held=0):
     a, b = size(R), size(R)
     return exchange(R, "+", held, a, b, f"{a} + {b}", a + b, work_add(a, b) if max(a, b) > 99 else "", "sum")
 
 
-def sub(R, held=False):
+def sub(R, held=0):
     a, b = size(R), size(R)
     if a < b and R.random() < .85:
         a, b = b, a
@@ -144,7 +143,7 @@ def sub(R, held=False):
     return exchange(R, "-", held, a, b, f"{a} - {b}", a - b, work, "difference")
 
 
-def mul(R, held=False):
+def mul(R, held=0):
     if R.random() < .75:
         a, b = R.randrange(21), R.randrange(21)
         return exchange(R, "*", held, a, b, f"{a} x {b}", a * b, "", "product")
@@ -156,7 +155,7 @@ def mul(R, held=False):
     return exchange(R, "*", held, b, a, f"{b} x {a}", a * b, work, "product")
 
 
-def div(R, held=False):
+def div(R, held=0):
     b = R.randrange(1, 21)
     if R.random() < .7:
         a = b * R.randrange(21)
@@ -167,7 +166,7 @@ def div(R, held=False):
     return exchange(R, "/", held, a, b, f"{a} / {b}", value, "", "quotient")
 
 
-def too_large(R, held=False):
+def too_large(R, held=0):
     """Beyond what is learned the shell is named, with the expression."""
     kind = R.randrange(4)
     if kind == 0:
@@ -206,16 +205,35 @@ COMPARE = wordings.hold(["Which is {w}, {a} or {b}?", "What is {w}: {a} or {b}?"
                          "~Of {a} and {b}, which is {w}?", "~Tell me which is {w}: {a} or {b}."])
 
 
-def compare(R, held=False):
+def work_compare(a, b):
+    """Digits from the left until two differ."""
+    n, m = len(str(a)), len(str(b))
+    sign = '<' if a < b else '>'
+    if n != m:
+        return f"{a} has {n} digit{'s' * (n > 1)}, {b} has {m} digit{'s' * (m > 1)}\n{a} {sign} {b}"
+    out = []
+    for x, y in zip(str(a), str(b)):
+        out.append(f"{PLACE[n - 1 - len(out)]}: {x} {'=' if x == y else sign} {y}")
+        if x != y:
+            break
+    return "\n".join(out + [f"{a} {sign} {b}"])
+
+
+def compare(R, held=0):
     a = size(R)
     b = R.choice((size(R), a + R.randrange(1, 20), int(str(a)[::-1])))
     if a == b:
         b = a + 1
-    big = R.random() < .6
-    w = R.choice(("larger", "bigger", "greater", "more") if big else ("smaller", "less"))
+    if R.random() < .5:
+        a, b = b, a
+    big = R.random() < .55
+    w = R.choice(("larger", "bigger", "greater", "more", "higher") if big else ("smaller", "less", "lower"))
     v = max(a, b) if big else min(a, b)
     q = pick(R, COMPARE, held, "COMPARE").format(a=a, b=b, w=w)
-    return {"q": q, "r": f"I compare {a} and {b}.", "a": f"{v} is {w}.", "k": "compare", "want": str(v)}
+    if max(a, b) < 10:
+        return {"q": q, "r": f"I compare {a} and {b}.", "a": f"{v} is {w}.", "k": "compare", "want": str(v)}
+    work = work_compare(a, b)
+    return {"q": q, "r": work, "a": f"{v} is {w}.", "direct": f"{work}\n{v} is {w}.", "k": "compare", "want": str(v)}
 
 
 # ---- units and times: (larger, smaller, how many, largest count of the larger unit) ----
@@ -260,7 +278,7 @@ def respell(R, s):
     return s
 
 
-def convert(R, held=False):
+def convert(R, held=0):
     big, small, k, most = R.choice(UNITS)
     n = R.choice((1, R.randrange(1, 11), R.randrange(1, min(most, 100) + 1), R.randrange(1, most + 1)))
     n = min(n, most)
@@ -279,7 +297,7 @@ DEGREES = ["What is {x} degrees {f} in {t}?", "Convert {x} degrees {f} to {t}.",
            "~Please express {x} degrees {f} in {t}.", "~{x} degrees {f} is how many {t}?"]
 
 
-def degrees(R, held=False):
+def degrees(R, held=0):
     c = R.randrange(-40, 121)
     f = c * 9 / 5 + 32
     f = int(f) if f == int(f) else round(f, 1)
@@ -302,7 +320,7 @@ for _listed in (CONVERT, DEGREES, CLOCK24, CLOCK12, MINUTES, HOURS):
     wordings.hold(_listed)
 
 
-def clock(R, held=False):
+def clock(R, held=0):
     kind = R.randrange(4)
     h, m = R.randrange(24), R.choice((0, 15, 30, 45, R.randrange(60), R.randrange(60)))
     t12 = f"{(h - 1) % 12 + 1}:{m:02d}"

@@ -1,12 +1,12 @@
 """Generates the dialogues that the models are trained on and evaluated with, from facts.json and a seed.
 
 An exchange is {"q", "r" (thought), "a", "k" (skill), "want" or "accept" (what a right answer is)}. A dialogue is a list
-of messages as in the API. Wordings that begin with "~", the lines H of faq.txt and those of heldout.py are for evaluation only."""
+of messages as in the API. Wordings that begin with "~", the lines H of faq.txt and those of heldout.py and heldout3.py are for evaluation only."""
 import json
 import random
 
 import arithmetic as num
-import heldout
+import everyday
 import wordings
 from arithmetic import pick
 
@@ -96,10 +96,13 @@ for _, _listed in SOCIAL.values():
     wordings.hold(_listed)
 
 
-def social(R, held=False, intents=None):
+def social(R, held=0, intents=None):
+    if held > 1:
+        intent, q = R.choice([(i, q) for i, listed in wordings.SETS[held].SOCIAL.items() if not intents or i.split('|')[0] in intents for q in listed])
+        return {"q": q, "k": "self" if intent.split('|')[0] in SELF else "greeting", "accept": [a for i in intent.split('|') for a in SOCIAL[i][0]]}
     intent = R.choice(intents or list(SOCIAL) + ["hello", "who", "can"])
     answers, listed = SOCIAL[intent]
-    return {"q": R.choice(heldout.SOCIAL[intent]) if held == 'new' else pick(R, listed, held, intent), "r": THOUGHT[intent], "a": R.choice(answers), "k": "self" if intent in SELF else "greeting", "accept": answers}
+    return {"q": pick(R, listed, held, intent), "r": THOUGHT[intent], "a": R.choice(answers), "k": "self" if intent in SELF else "greeting", "accept": answers, "free": True}
 
 
 # ---- what it does not know ----
@@ -146,15 +149,15 @@ for _listed in (OUTSIDE, GENERAL):
     wordings.hold(_listed)
 
 
-def refuse(R, F, held=False):
+def refuse(R, F, held=0):
     W = F["wordnet"]
     x = R.random()
     if x < .42:
         fill = {"place": R.choice(W["places"]), "place2": R.choice(W["places"]), "person": R.choice(W["persons"]), "noun": R.choice(W["nouns"]), "noun2": R.choice(W["nouns"]),
                 "verb": R.choice(verbs(F)), "language": R.choice(LANGUAGES), "code": R.choice(CODE), "year": R.randrange(1500, 2026)}
-        q = (R.choice(heldout.REFUSE) if held == 'new' else pick(R, OUTSIDE, held, "REFUSE")).format(**fill)
+        q = (R.choice(wordings.SETS[held].REFUSE) if held > 1 else pick(R, OUTSIDE, held, "REFUSE")).format(**fill)
     elif x < .8:
-        q = pick(R, GENERAL, held)
+        q = pick(R, GENERAL, held, "GENERAL")
     else:
         q = R.choice(F["held word problems"] if held else F["word problems"])
         if R.random() < .3:
@@ -207,14 +210,14 @@ def fact(q, a, r):
     return {"q": q, "r": r, "a": a, "k": "foretoken", "accept": [a]}
 
 
-def foretoken(R, F, held=False):
+def foretoken(R, F, held=0):
     whose, x = owners(F), R.random()
     if x < .46:
         e = R.choice(F["faq"])
-        while held and not e["h"]:
+        while held == 1 and not e["h"]:
             e = R.choice(F["faq"])
-        q = R.choice(heldout.FAQ[e["q"][0]]) if held == 'new' else R.choice(e["h"]) if held else wordings.faq(R, e)
-        return fact(q, e["a"], "This is about foretoken.")
+        q = R.choice(wordings.SETS[held].FAQ[e["q"][0]]) if held > 1 else R.choice(e["h"]) if held else wordings.faq(R, e)
+        return dict(fact(q, e["a"], "This is about foretoken."), free=True)
     if x < .78:
         i = R.randrange(len(F["options"]))
         o = F["options"][i]
@@ -273,7 +276,7 @@ def lower1(s):
     return s[0].lower() + s[1:] if len(s) > 1 and not s[:2].isupper() else s
 
 
-def shell(R, F, held=False):
+def shell(R, F, held=0):
     x = R.random()
     if x < .06:
         c = R.choice(F["other commands"])
@@ -322,7 +325,7 @@ def reword(R, t):
     return ' '.join(R.choice(REWORD[w]) if w in REWORD and R.random() < .25 else w for w in lower1(t).split(' '))
 
 
-def describe(R, F, held=False):
+def describe(R, F, held=0):
     """A task, without the name of the command that does it."""
     t, b, c = R.choice(described(F))
     if not held and R.random() < .12:
@@ -345,7 +348,7 @@ DEFINE = ["Define \"{w}\".", "What does {w} mean?", "What is the meaning of \"{w
 SAME = ["Give me synonyms of {w}.", "What is another word for {w}?", "synonyms for {w}", "Which words mean the same as {w}?", "~Is there another word for {w}?", "~Name a synonym of {w}."]
 
 
-def word(R, F, held=False):
+def word(R, F, held=0):
     W = F["wordnet"]
     if R.random() < .08:
         a = "I do not know that word; I am a very small model."
@@ -364,7 +367,7 @@ CITIES = "Paris London Tokyo Berlin Madrid Rome Oslo Cairo Lima Delhi Sydney Tor
 JOBS = "teacher doctor nurse driver farmer painter singer writer lawyer pilot cook baker engineer".split()
 
 
-def lists(R, F, held=False):
+def lists(R, F, held=0):
     n = R.randrange(3, 8)
     w = R.sample(F["wordnet"]["nouns"], n)
     L = ', '.join(w)
@@ -432,7 +435,7 @@ TOOLS = [tool("get_weather", "Get the weather of a city", city=("string", "the c
 FILES = "notes.txt todo.md main.c README.md data.csv config.json report.pdf log.txt".split()
 
 
-def tools(R, F, held=False):
+def tools(R, F, held=0):
     """A question that wants a call, the call, its result and the answer; or a question that wants none."""
     ts = R.sample(TOOLS, R.randrange(1, 4))
     f = R.choice(ts)["function"]
@@ -476,12 +479,10 @@ def tools(R, F, held=False):
 
 # ---- dialogues ----
 SYSTEMS = ["You are a helpful assistant.", "You are foretoken-tiny.", "Answer briefly.", "You answer in one sentence.", "Be polite.", "You are a friendly assistant.", "Be brief.", "You are a helpful and honest assistant. Answer the questions of the user."]
-PREFIX = ["please ", "Please, ", "Hey, ", "Hi, ", "Hello, ", "can you tell me: ", "Tell me, ", "quick question: ", "ok, ", "So, ", "Question: ", "And ", "hey ", "I have a question: "]
-SUFFIX = [" please", " thanks", "??", " ?", "!", " Thank you.", ", please?", "..."]
 # share of the exchanges
-MIX = [(.12, lambda R, F, h=False: num.add(R, h)), (.085, lambda R, F, h=False: num.sub(R, h)), (.05, lambda R, F, h=False: num.mul(R, h)), (.025, lambda R, F, h=False: num.div(R, h)),
-       (.015, lambda R, F, h=False: num.too_large(R, h)), (.012, lambda R, F, h=False: num.compare(R, h)), (.04, lambda R, F, h=False: num.convert(R, h)), (.016, lambda R, F, h=False: num.degrees(R, h)),
-       (.032, lambda R, F, h=False: num.clock(R, h)), (.15, lambda R, F, h=False: social(R, h)), (.12, refuse), (.19, foretoken), (.085, shell), (.065, describe), (.06, word), (.03, lists)]
+MIX = [(.12, lambda R, F, h=0: num.add(R, h)), (.085, lambda R, F, h=0: num.sub(R, h)), (.05, lambda R, F, h=0: num.mul(R, h)), (.025, lambda R, F, h=0: num.div(R, h)),
+       (.02, lambda R, F, h=0: num.too_large(R, h)), (.035, lambda R, F, h=0: num.compare(R, h)), (.04, lambda R, F, h=0: num.convert(R, h)), (.016, lambda R, F, h=0: num.degrees(R, h)),
+       (.032, lambda R, F, h=0: num.clock(R, h)), (.2, lambda R, F, h=0: social(R, h)), (.13, refuse), (.21, foretoken), (.085, shell), (.065, describe), (.06, word), (.03, lists)]
 TOTAL = sum(w for w, _ in MIX)
 
 
@@ -494,48 +495,67 @@ def exchange(R, F):
     return MIX[-1][1](R, F)
 
 
-SHORTER = [("What is ", "What's "), ("what is ", "whats "), ("I am ", "I'm "), ("do not ", "don't "), ("does not ", "doesn't "), ("You are ", "You're "), ("Please ", "Pls "), (" please", " pls"), (" you ", " u "), ("are you", "r u"),
-           ("Thank you", "thank u"), ("That is ", "That's "), ("How is ", "How's "), ("Who is ", "Who's "), ("I would ", "I'd "), ("cannot", "can't"), ("How do I", "how do i"), ("colour", "color"), ("favourite", "favorite"), (" and ", " & ")]
+SHORTER = [("What is ", "What's "), ("what is ", "whats "), ("I am ", "I'm "), ("do not ", "don't "), ("does not ", "doesn't "), ("You are ", "You're "), ("Please ", "Pls "), (" please", " pls"), (" please", " plz"), (" you ", " u "), (" you", " u"),
+           ("are you", "r u"), ("Are you", "are u"), ("you are", "ur"), (" your ", " ur "), ("Thank you", "thank u"), ("That is ", "That's "), ("How is ", "How's "), ("Who is ", "Who's "), ("I would ", "I'd "), ("cannot", "can't"), ("How do I", "how do i"),
+           ("How can I", "how can i"), (" I ", " i "), ("What does", "wat does"), ("What is", "what ist"), ("what", "wat"), ("because", "cuz"), ("want to", "wanna"), ("going to", "gonna"), ("give me", "gimme"), ("colour", "color"), ("favourite", "favorite"), (" and ", " & "),
+           (" to ", " 2 "), ("the ", "teh "), ("the ", ""), (" a ", " "), ("'", ""), ("'", ""), ("'", "\u2019"), (", ", ","), (", ", " "), ("? ", " ")]
 USUAL = set("what does please explain option command calculate compute about which there server model download number many minutes between difference would could should tell show hello thanks thank meaning define difference "
-            "parameters start settings context memory weather write translate language computer".split())
+            "parameters start settings context memory weather write translate language computer default value using with have when where this that want need know them flag mean larger smaller bigger greater".split())
+NUMBERS = set(num.ONES + num.TENS + ["hundred", "thousand"])
+NEAR = {"a": "sq", "b": "vn", "c": "xv", "d": "sf", "e": "wr", "f": "dg", "g": "fh", "h": "gj", "i": "uo", "j": "hk", "k": "jl", "l": "k", "m": "n", "n": "bm", "o": "ip", "p": "o", "q": "w", "r": "et", "s": "ad", "t": "ry", "u": "yi", "v": "cb", "w": "qe", "x": "zc", "y": "tu", "z": "x"}
 
 
 def typo(R, word):
-    i, x = R.randrange(1, len(word) - 1), R.randrange(3)
-    return word[:i] + (word[i + 1] + word[i] + word[i + 2:] if x == 0 else word[i + 1:] if x == 1 else word[i] + word[i:])
+    """Two letters swapped, one left out, one doubled or one of its neighbours on the keyboard."""
+    i, x = R.randrange(1, len(word) - 1), R.randrange(4)
+    return word[:i] + (word[i + 1] + word[i] + word[i + 2:] if x == 0 else word[i + 1:] if x == 1 else word[i] + word[i:] if x == 2 else R.choice(NEAR.get(word[i], word[i])) + word[i + 1:])
 
 
 def casual(R, e):
     """The question as people type it: other case, no punctuation, short forms, a slip, a word before or after."""
     s = typed(R, e)
-    return e if e["k"] in ("greeting", "self", "foretoken") and wordings.blocked(s["q"]) else s
+    return e if wordings.repeats(e["k"], s["q"]) else s
+
+
+def slip(R, e, q):
+    words = q.split(' ')
+    at = [i for i, w in enumerate(words) if w.isalpha() and len(w) > 3 and (w.lower() in USUAL or e.get("free") or e["k"] in ("sum", "difference", "product", "quotient")) and w.lower() not in NUMBERS]
+    if e.get("free") and len(words) == 1:
+        at = [i for i in at if len(words[i]) > 4]
+    if at:
+        i = R.choice(at)
+        words[i] = typo(R, words[i])
+    return ' '.join(words)
 
 
 def typed(R, e):
     q = e["q"]
     if len(q) > 300 or e["k"] == "lists" or "\n" in q:
         return e
+    if R.random() < .2:
+        a, b = R.choice([p for p in SHORTER if p[0] in q and not (p[0] in (" to ", ", ") and any(c.isdigit() for c in q))] or [("", "")])
+        q = q.replace(a, b, 1) if a else q
     if R.random() < .12:
-        a, b = R.choice(SHORTER)
-        q = q.replace(a, b, 1)
-    if R.random() < .05:
-        words = q.split(' ')
-        at = [i for i, w in enumerate(words) if w.isalpha() and len(w) > 3 and (w.lower() in USUAL or e["k"] in ("greeting", "self") and len(words) > 1)]
-        if at:
-            i = R.choice(at)
-            words[i] = typo(R, words[i])
-            q = ' '.join(words)
+        q = slip(R, e, q)
+        if R.random() < .2:
+            q = slip(R, e, q)
+    if R.random() < .1 and len(q) > 6 and e["k"] not in ("greeting", "memory") and not e["q"].lower().startswith(("hi", "hello", "hey", "good ", "so", "ok")):
+        q = wordings.expand(R, R.choice(everyday.ASIDE)) + ' ' + (q[0].lower() + q[1:] if q[0].isupper() and not q[:2].isupper() else q)
+        q = ' '.join(q.split(' '))
+        q = q[0].upper() + q[1:] if R.random() < .5 else q
+    if R.random() < .08 and len(q) > 6 and e["k"] not in ("greeting", "memory"):
+        q = q.rstrip('.?!') + (' ' + wordings.expand(R, R.choice(everyday.AFTER))).replace(' ?', '?').replace(' .', '.').replace(' ,', ',').replace(' !', '!')
     x = R.random()
     if x < .16:
         q = q.lower()
-    elif x < .24 and q[-1] in '.?!':
-        q = q[:-1]
-    elif x < .36:
-        q = q.lower().rstrip('.?!')
-    if R.random() < .08 and len(q) > 6 and e["k"] not in ("greeting",):
-        q = R.choice(PREFIX) + (q[0].lower() + q[1:] if q[0].isupper() and not q[:2].isupper() else q)
-    if R.random() < .05 and len(q) > 6 and e["k"] not in ("greeting",):
-        q = q.rstrip('.?!') + R.choice(SUFFIX)
+    elif x < .26:
+        q = q.rstrip('.?!') or q
+    elif x < .42:
+        q = q.lower().rstrip('.?!') or q
+    elif x < .44 and e.get("free"):
+        q = q.upper()
+    elif x < .46 and e.get("free") and q[-1].isalpha():
+        q += q[-1] * R.randrange(1, 4)
     return dict(e, q=q)
 
 

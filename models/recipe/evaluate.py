@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Right answers per skill through the server's chat API, on wordings that no model was trained with (with --new the second set,
-of heldout.py; with --trained, on wordings of the training data).
+"""Right answers per skill through the server's chat API, on wordings that no model was trained with: the first, second (heldout.py)
+or third (heldout3.py) set, or with --set 0 on wordings of the training data.
 
-usage: evaluate.py FACTS URL COUNT [--trained | --new] [--thinking] [--skills 'a;b'] [--show]
+usage: evaluate.py FACTS URL COUNT [--set N] [--thinking] [--skills 'a;b'] [--show]
   FACTS   facts.json of corpus.py
   URL     of a running `foretoken serve`
   COUNT   questions per skill
@@ -54,8 +54,7 @@ def main():
     p.add_argument('facts')
     p.add_argument('url')
     p.add_argument('count', type=int)
-    p.add_argument('--trained', action='store_true', help='wordings of the training data')
-    p.add_argument('--new', action='store_true', help='the second held-out set')
+    p.add_argument('--set', type=int, default=1, choices=(0, 1, 2, 3), help='held-out set; 0: wordings of the training data')
     p.add_argument('--thinking', action='store_true')
     p.add_argument('--skills', default=';'.join(SKILLS), help='separated by ;')
     p.add_argument('--show', action='store_true', help='print wrong answers')
@@ -67,7 +66,7 @@ def main():
         for skill in o.skills.split(';'):
             R, seen, items = random.Random('evaluation ' + skill), set(), []
             for _ in range(o.count * 20):
-                e = SKILLS[skill](R, facts, 'new' if o.new else not o.trained)
+                e = SKILLS[skill](R, facts, o.set)
                 if len(items) < o.count and e["q"] not in seen:
                     seen.add(e["q"])
                     items.append(e)

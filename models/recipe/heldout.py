@@ -1,14 +1,7 @@
 """The second held-out set: wordings for evaluation alone, in another manner than those of the training data.
 
-The first held-out set is in the lists themselves ("~", and H in faq.txt). wordings.py never generates a wording of
-either set, and never the words of RESERVED."""
-
-# words and phrases of this set that are in no training wording at all
-RESERVED = ("figure out", "crunch", "tally", "reckon", "grand total", "quick math", "my kid", "keep forgetting", "on top of", "come out to", "comes out to",
-            "end up", "happen to know", "salutations", "bonjour", "ahoy", "wassup", "g'day", "toodle", "ciao", "so long", "cheerio", "much obliged", "lifesaver", "you rock",
-            "legend", "brilliant", "kudos", "peeps", "run along", "signing off", "gotta", "hit the road", "what brings", "in a nutshell", "capabilities", "repertoire", "speciality",
-            "strong suit", "brain", "neurons", "origin", "birth", "inventor", "mortal", "flesh", "emotion", "gullible", "confident", "hallucinate", "rubbish", "garbage", "bravo",
-            "spot on", "roger", "makes sense", "fair enough", "rundown", "purpose of", "elaborate", "walk me through", "meant to", "stumbled", "clarify", "gimme the lowdown", "puzzled", "cheat sheet")
+The first held-out set is in the lists themselves ("~", and H in faq.txt), the third in heldout3.py. wordings.py never
+generates a wording of any of them. Wrong answers to this set were read before everyday.py was written."""
 
 SOCIAL = {
     "hello": ["hiii", "heyyy", "Good morning, computer!", "hello little model", "Hi there little one", "Salutations", "Bonjour!", "Ahoy", "wassup bot", "G'day mate", "hey there buddy", "Hello everyone", "hi all", "Hello, I am new here",

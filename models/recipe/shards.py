@@ -86,13 +86,13 @@ def read_sources(folder):
 
 
 def make(model, path, facts, plain, out, rows, workers, pieces):
-    """Starts a pool that writes shards to `out`; dialogues first, in `pieces` rounds, then plain text between."""
+    """Starts a pool that writes shards to `out`: few dialogues first, so that training can begin, then plain text and dialogues in turn."""
     os.makedirs(out, exist_ok=True)
-    jobs, per, part = [], rows // (workers * pieces), (len(plain) + workers * 2 - 1) // (workers * 2)
+    jobs, per, part = [], rows // (workers * pieces), (len(plain) + workers * 4 - 1) // (workers * 4)
     plain_jobs = [(model, path, None, plain[i:i + part], 0, 0, f"{out}/plain-{i:06d}.npy") for i in range(0, len(plain), part)]
     for p in range(pieces):
-        jobs += [(model, path, facts, None, 1000 + p * workers + w, per, f"{out}/chat-{p:02d}-{w:02d}.npy") for w in range(workers)]
-        if p < 2:
+        jobs += [(model, path, facts, None, 1000 + p * workers + w, per if p else max(1, per // 4), f"{out}/chat-{p:02d}-{w:02d}.npy") for w in range(workers)]
+        if p < 4:
             jobs += plain_jobs[p * workers:(p + 1) * workers]
     pool = get_context('spawn').Pool(workers)
     return pool, pool.map_async(work, jobs, chunksize=1)

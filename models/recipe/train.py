@@ -255,8 +255,8 @@ def main():
         if fr >= 1 or (SMALL and it >= int(SMALL)):
             break
         hold = .15 if start else .3
-        scale = (.7 if start else 1) * min(1, (it + 1) / 150) * (1 if fr < hold else 0.01 + 0.99 * (1 - (fr - hold) / (1 - hold)))
-        n = round(batch * ((.74 if start else .62) if fr < .5 else .85))
+        scale = (.6 if start else 1) * min(1, (it + 1) / 150) * (1 if fr < hold else 0.01 + 0.99 * (1 - (fr - hold) / (1 - hold)))
+        n = round(batch * (.62 if fr < .5 else .74 if start else .85))
         x = torch.cat([chat.sample(n, gen), text.sample(batch - n, gen)])
         x = x[torch.randperm(batch, generator=gen).to(DEVICE)]
         with torch.autocast(DEVICE, torch.bfloat16, enabled=DEVICE == 'cuda'):

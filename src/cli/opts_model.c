@@ -231,8 +231,7 @@ const ft_param ft_opts_model[] = {
      CONTEXT,
      .def = "auto",
      .help = "keep the most recent 128 tokens of turbo layers in q8_0 as well, which restores "
-             "most of the lost quality for some memory; auto: with --kv quality and balanced; not "
-             "supported on CUDA"},
+             "most of the lost quality for some memory; auto: with --kv quality and balanced"},
 
     {.name = "rope-scaling",
      FT_IS_CHOICE("none|linear|yarn"),

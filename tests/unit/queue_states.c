@@ -174,6 +174,12 @@ const char *ft_engine_fault(const ft_engine *e)
     return w.fault ? "the device has failed" : NULL;
 }
 
+ft_device_time ft_engine_device_time(const ft_engine *e)
+{
+    (void)e;
+    return (ft_device_time){0};
+}
+
 const char *ft_slot_error(const ft_slot *l)
 {
     (void)l;

@@ -104,7 +104,7 @@ static void wrong_commands(void **state)
     put_op(&m, 9999, 0, NULL);
     expect(&m, "rank 0 sent a command that does not exist");
     m.n = 0;
-    const ft_mat far = {(float *)(uintptr_t)4096, 3, 1, 8, 8, 8}; /* 96 bytes */
+    const ft_mat far = {.p = (float *)(uintptr_t)4096, .T = 3, .H = 1, .d = 8, .rs = 8, .hs = 8};
     const float c = 1;
     put_op(&m, FT_REMOTE_SOFTCAP, 0, NULL);
     put(&m, &far, sizeof far);

@@ -102,16 +102,18 @@ await test('copy buttons', { permissions: ['clipboard-read', 'clipboard-write'] 
 });
 
 await test('while a response grows, a selection and the place in code stay', {}, async (page, stub) => {
-  const step = Promise.withResolvers ? Promise.withResolvers() : (() => { let resolve; const promise = new Promise((r) => { resolve = r; }); return { promise, resolve }; })();
+  const gate = () => { let open; const wait = new Promise((r) => { open = r; }); return { wait, open }; };
+  const [step, end] = [gate(), gate()];
   stub.chat = async (s) => {
     await s.slowly(`The first paragraph.\n\n\`\`\`js\nconst wide = "${'x'.repeat(400)}";\n`, 40, 5);
-    await step.promise;
+    await step.wait;
     await s.slowly('const more = 1;\n'.repeat(20), 16, 5);
+    await end.wait;
     await s.slowly('```\n\nThe last paragraph, which grows word by word.', 8, 5);
     s.end();
   };
   await send(page, 'x');
-  await page.waitForFunction(() => document.querySelector('.code code')?.textContent.includes('xxx'));
+  await page.waitForFunction(() => document.querySelector('.code code')?.textContent.includes('x";'));
   await page.evaluate(() => {
     const p = document.querySelector('article.assistant .text p');
     getSelection().selectAllChildren(p);
@@ -119,10 +121,11 @@ await test('while a response grows, a selection and the place in code stay', {},
     pre.scrollLeft = 200;
     window.marked = { p, pre };
   });
-  step.resolve();
+  step.open();
   await page.waitForFunction(() => document.querySelector('.code code').textContent.split('more').length > 15);
   const now = await page.evaluate(() => ({ selection: String(getSelection()), same: document.querySelector('.code pre') === window.marked.pre, left: window.marked.pre.scrollLeft }));
   assert.deepEqual(now, { selection: 'The first paragraph.', same: true, left: 200 });
+  end.open();
   await done(page);
   assert.equal(await page.evaluate(() => document.querySelector('article.assistant .text p') === window.marked.p), true);
   assert.equal(await page.evaluate(() => String(getSelection())), 'The first paragraph.');
