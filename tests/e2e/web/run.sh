@@ -34,7 +34,7 @@ mkdir -p "$folder/seeing"
 "$BUILD/foretoken" synth micro-mmproj f16 "$folder/seeing/mmproj.gguf" -q
 start "$folder/seeing.log" -m "$folder/seeing/model.gguf" -n 16 --temp 0
 export SEEING_ADDRESS=$address
-start "$folder/serve.log"
+start "$folder/serve.log" --spec-adapt off # the figures have an acceptance rate, however loaded the machine
 if [ "${1:-}" = --pictures ]; then
     node "$folder/pictures.mjs" "$address" "$chromium" docs/img
     exit
