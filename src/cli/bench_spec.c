@@ -320,7 +320,12 @@ int ft_bench_spec(const ft_opts *o)
     b->limit = (int)ft_opts_int(o, "n-prompts");
     b->reps =
         ft_opts_set(o, "repetitions") ? FT_MIN((int)ft_opts_int(o, "repetitions"), MAX_REPS) : 1;
-    ft_status st = ft_bench_baseline(&b->baseline, ft_opts_text(o, "baseline"), &err);
+    ft_status st = FT_OK;
+    if (ft_opts_int(o, "seqs") > 1)
+        st = ft_fail(&err, FT_EINVAL,
+                     "bench --spec: --seqs %d, want 1; --sim-accept measures several sequences",
+                     (int)ft_opts_int(o, "seqs"));
+    if (!st) st = ft_bench_baseline(&b->baseline, ft_opts_text(o, "baseline"), &err);
     if (!st) st = ft_model_opts_params(&mo, o, &p, &err);
     b->k_max = p.draft_max;
     if (!st) st = ft_llm_open(&b->m, &p, &err);

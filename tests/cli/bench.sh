@@ -111,6 +111,7 @@ same "and none with probability 0" \
     "$("$ft" bench -m "$model" -p 0 -n 12 -r 1 --seqs 2 --sim-accept 0 --json | awk '/"draft_n_accepted"/ { n += $2 } END { print n + 0 }')" 0
 text=$("$ft" bench -m "$model" -p 0 -n 8 -r 1 -q --sim-accept 0.8,0.75)
 same "the table says that it is simulated" "$(grep -c '^SIMULATED acceptance: 0.8, 0.75 ' <<<"$text")" 1
+fails "several sequences with --spec" "bench --spec: --seqs 2, want 1" "$ft" bench -m "$model" --spec --seqs 2
 fails "an acceptance above 1" 'probabilities from 0 to 1' "$ft" bench -m "$model" --sim-accept 0.8,1.5
 fails "an acceptance that is no number" 'probabilities from 0 to 1' "$ft" bench -m "$model" --sim-accept high
 fails "no drafter to simulate" 'none: disabled' "$ft" bench -m "$model" --sim-accept 0.8 --spec-type none
