@@ -125,6 +125,9 @@ static void touch_delta(const ft_dev *d, const ft_delta *s)
     touch(s->conv, 4 * slots * (size_t)(s->C - 1) * (size_t)s->CH);
     touch(s->state, 4 * slots * (size_t)s->Hv * S * S);
     touch(s->j_conv, 8 * slots * (size_t)s->J * (size_t)s->CH);
+    touch(s->j_k, 8 * slots * (size_t)s->J * (size_t)s->Hk * S);
+    touch(s->j_d, 8 * slots * (size_t)s->J * (size_t)s->Hv * S);
+    touch(s->j_g, 8 * slots * (size_t)s->J * (size_t)s->Hv);
 }
 
 static void on_embed(ft_dev *d, ft_mat y, const ft_weight *w, float scale)

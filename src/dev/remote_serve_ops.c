@@ -308,7 +308,8 @@ static const ft_delta *take_delta(ft_remote_server *s)
     memcpy(d, ft_serve_bytes(s, sizeof *d), sizeof *d);
     const bool ok = is_size(d->Hk) && is_size(d->Hv) && is_size(d->S) && is_size(d->C) &&
                     is_size(d->CH) && d->J >= 0 && d->J <= MOST && d->S <= 4096 && d->Hk <= 4096 &&
-                    d->Hv <= 4096 && d->C <= 4096 && d->CH == (2 * d->Hk + d->Hv) * d->S;
+                    d->Hv <= 4096 && d->C <= 4096 && d->CH == (2 * d->Hk + d->Hv) * d->S &&
+                    d->conv && d->state && d->j_conv && d->j_k && d->j_d && d->j_g;
     want(s, ok);
     if (!ok) *d = (ft_delta){0};
     const uint64_t S = (uint64_t)d->S, slots = (uint64_t)s->batch.slots * sizeof(float);
