@@ -13,7 +13,7 @@
 set -u
 SECONDS_ALL=${1:?SECONDS} PROCS=${2:?PROCS} OUT=${3:?OUTDIR} TARGETS=${4:-build-fuzz} SEEDS=${5:-fuzz/corpus}
 CORPUS_MAX=$((2 << 20))
-WEIGHT='fields:4 schema:3 request:2 grammar:2 template:2 gguf:2 image:2 prefix:2
+WEIGHT='fields:4 schema:3 request:2 grammar:2 template:2 gguf:2 image:2 prefix:2 ranks:2
         bpe:1 datauri:1 exif:1 hf:1 safetensors:1 stream:1 utf8:1'
 
 mkdir -p "$OUT" && OUT=$(cd "$OUT" && pwd) || exit 2

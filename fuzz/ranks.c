@@ -102,10 +102,10 @@ static void touch_weight(const ft_weight *w)
     if (w->scale) touch(w->scale, sizeof *w->scale * (size_t)w->E);
 }
 
-static void touch_choice(ft_expert_choice c, int T)
+static void touch_choices(ft_expert_choice c, size_t n)
 {
-    touch(c.id, 4 * (size_t)T * (size_t)c.K);
-    touch(c.w, 4 * (size_t)T * (size_t)c.K);
+    touch(c.id, sizeof *c.id * n);
+    touch(c.w, sizeof *c.w * n);
 }
 
 static void touch_kv(const ft_dev *d, const ft_kv *kv)
@@ -125,6 +125,9 @@ static void touch_delta(const ft_dev *d, const ft_delta *s)
     touch(s->conv, 4 * slots * (size_t)(s->C - 1) * (size_t)s->CH);
     touch(s->state, 4 * slots * (size_t)s->Hv * S * S);
     touch(s->j_conv, 8 * slots * (size_t)s->J * (size_t)s->CH);
+    touch(s->j_k, 8 * slots * (size_t)s->J * (size_t)s->Hk * S);
+    touch(s->j_d, 8 * slots * (size_t)s->J * (size_t)s->Hv * S);
+    touch(s->j_g, 8 * slots * (size_t)s->J * (size_t)s->Hv);
 }
 
 static void on_embed(ft_dev *d, ft_mat y, const ft_weight *w, float scale)
@@ -283,7 +286,7 @@ static void on_route(ft_dev *d, ft_expert_choice r, ft_mat x)
 {
     (void)d;
     touch_mat(x);
-    touch_choice(r, x.T);
+    touch_choices(r, (size_t)x.T * (size_t)r.K);
 }
 
 static void on_moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_choice r,
@@ -291,11 +294,18 @@ static void on_moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_expert
 {
     (void)acc;
     on_act_mul(d, y, x, tmp, FT_SILU);
-    touch_choice(r, x.T);
+    touch_choices(r, (size_t)x.T * (size_t)r.K);
     if ((size_t)tmp.T < (size_t)x.T * (size_t)r.K) abort();
     const ft_weight *const each[] = {&e->gate, &e->up, &e->gate_up, &e->down};
     for (size_t i = 0; i < FT_COUNT(each); i++)
         if (each[i]->data) touch_weight(each[i]);
+}
+
+static void on_expert_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, ft_expert_choice r,
+                             bool acc)
+{
+    on_linear(d, y, x, w, acc);
+    touch_choices(r, (size_t)y.T);
 }
 
 static void on_moe_shared(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_choice r,
@@ -346,6 +356,7 @@ static const ft_ops touch_ops = {
     .gated_norm = on_gated_norm,
     .route = on_route,
     .moe = on_moe,
+    .expert_linear = on_expert_linear,
     .moe_shared = on_moe_shared,
     .centroid_head = on_centroid_head,
     .mix = on_mix,

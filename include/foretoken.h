@@ -50,8 +50,8 @@ enum { FT_DRAFT_MAX = 15 }; /* maximum number of draft tokens per step */
 
 /* "0.1.0 (commit)", or "0.1.0" when it was not built in a git checkout. Never NULL. */
 const char *ft_version(void);
-/* Device i that this build finds on this machine, "NAME" or "NAME: description" with the NAME of
- * ft_llm_params.device; false: there are no more. */
+/* Device i that this build finds on this machine, as "NAME: description" with the NAME of
+ * ft_llm_params.device; its memory, driver and features. false: there are no more. */
 bool ft_device_at(int i, char *to, size_t cap);
 
 /* ---- messages ------------------------------------------------------------------------------ */

@@ -23,4 +23,11 @@ if [ "$device" != "$([ $code -eq 0 ] && echo 'cuda"' || echo 'cpu"')" ]; then
     echo "FAILED: without --device the device is $device, --device cuda exits with $code"
     exit 1
 fi
+# a line of each GPU, and of no other one
+line='^cuda(:[0-9]+)?: .+, (discrete|integrated) GPU, [0-9.]+ GiB, [0-9.]+ GiB free, driver NVIDIA.* \(CUDA [0-9]+\.[0-9]+\), compute capability [0-9]+\.[0-9]+$'
+devices=$("$program" run --list-devices)
+if [ $code -eq 0 ] && ! grep -Eq "$line" <<<"$devices" || [ "$(grep -c '^cuda' <<<"$devices")" -ne "$(grep -Ec "$line" <<<"$devices")" ]; then
+    echo "FAILED: --list-devices prints $devices"
+    exit 1
+fi
 echo "--device cuda: $([ $code -eq 0 ] && echo works || echo "reports that there is no GPU")"

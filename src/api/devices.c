@@ -70,18 +70,35 @@ ft_status ft_llm_open_devices(ft_llm *m, const ft_llm_params *p, ft_err *err)
     return st;
 }
 
+static double gib(uint64_t bytes)
+{
+    return (double)bytes / (1 << 30);
+}
+
+/* "cuda:1: NVIDIA H200, discrete GPU, 139.8 GiB, 139.1 GiB free, driver ..., ..." */
+static void describe(char *to, size_t cap, const char *kind, int index, const ft_dev_info *d)
+{
+    char number[16] = "", unused[32] = "";
+    if (index) snprintf(number, sizeof number, ":%d", index);
+    if (d->free) snprintf(unused, sizeof unused, ", %.1f GiB free", gib(d->free));
+    snprintf(to, cap, "%s%s: %s, %s, %.1f GiB%s%s%s, %s%s%s", kind, number, d->name, d->kind,
+             gib(d->bytes), unused, d->driver[0] ? ", driver " : "", d->driver, d->features,
+             d->lacks[0] ? "; cannot be used without " : "", d->lacks);
+}
+
 bool ft_device_at(int i, char *to, size_t cap)
 {
-    const int gpus = ft_dev_gpus();
-    char text[512];
-    if (!i) return snprintf(to, cap, "cpu") > 0;
-    if (i <= gpus)
-        return i == 1 ? snprintf(to, cap, "cuda") > 0 : snprintf(to, cap, "cuda:%d", i - 1) > 0;
-    const int k = i - 1 - gpus;
-    if (!ft_dev_vulkan_describe(k, text, sizeof text)) return false;
-    if (k)
-        snprintf(to, cap, "vulkan:%d: %s", k, text);
-    else
-        snprintf(to, cap, "vulkan: %s", text);
+    const int gpus = ft_dev_gpus(), k = i - 1 - gpus;
+    ft_dev_info d;
+    if (!i) {
+        ft_dev_cpu_info(&d);
+        describe(to, cap, "cpu", 0, &d);
+    } else if (i <= gpus) {
+        if (!ft_dev_cuda_info(i - 1, &d)) return false;
+        describe(to, cap, "cuda", i - 1, &d);
+    } else {
+        if (!ft_dev_vulkan_info(k, &d)) return false;
+        describe(to, cap, "vulkan", k, &d);
+    }
     return true;
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
 
 #if defined(__aarch64__)
 #include <sys/auxv.h>
@@ -112,4 +113,19 @@ const char *ft_cpu_isa_names(void)
                                   isa_table[i].name);
     if (!n) snprintf(text, sizeof text, "plain C");
     return text;
+}
+
+void ft_cpu_name(char out[128])
+{
+    struct utsname u;
+    char line[256];
+    snprintf(out, 128, "%s", uname(&u) ? "unknown" : u.machine);
+    FILE *f = fopen("/proc/cpuinfo", "r");
+    while (f && fgets(line, sizeof line, f)) {
+        if (strncmp(line, "model name", 10)) continue;
+        const char *at = strchr(line, ':');
+        if (at && at[1]) snprintf(out, 128, "%.*s", (int)strcspn(at + 2, "\n"), at + 2);
+        break;
+    }
+    if (f) fclose(f);
 }

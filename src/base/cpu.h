@@ -17,5 +17,6 @@ enum {
 
 unsigned ft_cpu_isa(void);
 const char *ft_cpu_isa_names(void); /* "neon dotprod", for display */
+void ft_cpu_name(char out[128]);    /* the model, or the architecture where it is not known */
 
 #endif

@@ -1,6 +1,7 @@
 /* cli/bench.c - measures prompt and decoding speed, and the share of the memory bandwidth that
  * decoding uses. Reports medians, because other programs disturb single runs, and the best run. */
 #define _GNU_SOURCE
+#include "base/cpu.h"
 #include "base/mem.h"
 #include "base/progress.h"
 #include "base/str.h"
@@ -146,7 +147,7 @@ static json_t *result_json(const bench *b, const ft_llm_info *i)
 static void print_text(const bench *b, const ft_llm_info *i)
 {
     char cpu[128], size[24];
-    ft_bench_cpu(cpu);
+    ft_cpu_name(cpu);
     printf("%s (%s), %s, %s, %d threads\n", i->name, i->arch, ft_human_bytes(size, i->weight_bytes),
            cpu, i->threads);
     if (i->place[0]) printf("%s\n", i->place);

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/utsname.h>
 #include <time.h>
 
 enum { MAX_RECORD = 16 << 20 };
@@ -16,21 +15,6 @@ enum { MAX_RECORD = 16 << 20 };
 #define TOLERANCE 0.05 /* a speed this much below the record is a regression */
 
 /* ---- the machine ---- */
-
-void ft_bench_cpu(char out[128])
-{
-    struct utsname u;
-    char line[256];
-    snprintf(out, 128, "%s", uname(&u) ? "unknown" : u.machine);
-    FILE *f = fopen("/proc/cpuinfo", "r");
-    while (f && fgets(line, sizeof line, f)) {
-        if (strncmp(line, "model name", 10)) continue;
-        const char *at = strchr(line, ':');
-        if (at) snprintf(out, 128, "%.*s", (int)strcspn(at + 2, "\n"), at + 2);
-        break;
-    }
-    if (f) fclose(f);
-}
 
 /* The part in brackets of "0.1.0 (commit)". */
 static json_t *commit_json(void)
@@ -65,7 +49,7 @@ static json_t *date_json(void)
 static json_t *machine_json(const ft_llm_info *i)
 {
     char cpu[128];
-    ft_bench_cpu(cpu);
+    ft_cpu_name(cpu);
     json_t *j = json_object();
     json_object_set_new(j, "cpu", json_string(cpu));
     json_object_set_new(j, "instruction_sets", json_string(ft_cpu_isa_names()));

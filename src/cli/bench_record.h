@@ -7,8 +7,6 @@
 
 #include <jansson.h>
 
-/* The name of the CPU as the kernel reports it, else its architecture. */
-void ft_bench_cpu(char out[128]);
 /* A new record: machine, commit, date, command and model. */
 json_t *ft_bench_record(const ft_llm_info *i);
 void ft_bench_print(const json_t *record); /* to standard output */

@@ -69,7 +69,7 @@ static int usage(void)
 
 static int list_devices(void)
 {
-    char text[640];
+    char text[1024];
     for (int i = 0; ft_device_at(i, text, sizeof text); i++) puts(text);
     return 0;
 }

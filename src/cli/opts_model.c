@@ -304,7 +304,11 @@ const ft_param ft_opts_model[] = {
              "split; auto: the CUDA GPUs if this build supports them and the machine has some (one "
              "if the model fits in its memory), else a discrete GPU with a Vulkan driver if this "
              "build supports that, else the CPU"},
-    {.name = "list-devices", FT_IS_FLAG, DEVICE, .help = "print the devices that this build finds on this machine"},
+    {.name = "list-devices",
+     FT_IS_FLAG,
+     DEVICE,
+     .help = "print the devices that this build finds on this machine, with their memory, driver "
+             "and features"},
     {.name = "split-mode",
      .aliases = "-sm",
      FT_IS_CHOICE("none|layer|expert|row|tensor"),

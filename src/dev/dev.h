@@ -93,18 +93,31 @@ struct ft_dev {
     void (*close)(ft_dev *);
 };
 
+/* What is known about a device without opening it. */
+typedef struct ft_dev_info {
+    char name[160];     /* "NVIDIA H200" */
+    const char *kind;   /* "CPU", "discrete GPU" */
+    uint64_t bytes;     /* of memory */
+    uint64_t free;      /* 0: unknown */
+    char driver[320];   /* name and version; "": it has none */
+    char features[128]; /* what its kernels depend on: "compute capability 9.0" */
+    char lacks[80];     /* what this build needs and it does not have; "": nothing */
+} ft_dev_info;
+
 ft_dev *ft_dev_ref(void);
 /* threads <= 0: one per core. */
 ft_dev *ft_dev_cpu(int threads);
+void ft_dev_cpu_info(ft_dev_info *out);
 /* GPU `index`. Fails where the machine has no such device. Exists only in builds with CUDA=1. */
 ft_status ft_dev_cuda(ft_dev **out, int index, ft_err *err);
 int ft_dev_cuda_count(void);
+/* Of both kinds of GPU. false: no such device, or the kind is not in this build. */
+bool ft_dev_cuda_info(int index, ft_dev_info *out);
+bool ft_dev_vulkan_info(int index, ft_dev_info *out);
 
 /* Vulkan device `index`, in the loader's order. Exists only in builds with VULKAN=1. */
 ft_status ft_dev_vulkan(ft_dev **out, int index, ft_err *err);
 int ft_dev_vulkan_discrete(void); /* the first discrete GPU that can be used, -1: none */
-/* "NAME, discrete GPU, 24.0 GiB, driver ..."; false: no such device, or not in this build. */
-bool ft_dev_vulkan_describe(int index, char *to, size_t cap);
 
 /* By name: "cpu" (or "none"), "cuda", "cuda:N" (or "CUDAN"), "vulkan", "vulkan:N", "ref", or
  * "auto": cuda where there is one, else a discrete GPU of Vulkan, else cpu. */

@@ -1,10 +1,12 @@
 #include "dev/host.h"
 
 #include "base/clock.h"
+#include "base/cpu.h"
 #include "base/mem.h"
 #include "base/pool.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* calloc returns untouched pages, which a memset would all allocate at once: caches are sized for
@@ -78,16 +80,32 @@ uint64_t ft_host_step_bytes(ft_dev *d, const ft_dev_limits *l)
     return (uint64_t)l->rows * (uint64_t)l->k * 4;
 }
 
+/* A line of /proc/meminfo, in bytes; 0: there is none. */
+static uint64_t meminfo(const char *key)
+{
+    FILE *f = fopen("/proc/meminfo", "r");
+    const size_t n = strlen(key);
+    uint64_t kb = 0;
+    char line[128];
+    while (f && !kb && fgets(line, sizeof line, f))
+        if (!strncmp(line, key, n) && line[n] == ':') kb = strtoull(line + n + 1, NULL, 10);
+    if (f) fclose(f);
+    return kb << 10;
+}
+
 uint64_t ft_host_free_bytes(ft_dev *d)
 {
     (void)d;
-    FILE *f = fopen("/proc/meminfo", "r");
-    unsigned long long kb = 0;
-    char line[128];
-    while (f && fgets(line, sizeof line, f))
-        if (sscanf(line, "MemAvailable: %llu kB", &kb) == 1) break;
-    if (f) fclose(f);
-    return (uint64_t)kb << 10;
+    return meminfo("MemAvailable");
+}
+
+void ft_dev_cpu_info(ft_dev_info *out)
+{
+    *out = (ft_dev_info){.kind = "CPU"};
+    ft_cpu_name(out->name);
+    out->bytes = meminfo("MemTotal");
+    out->free = meminfo("MemAvailable");
+    snprintf(out->features, sizeof out->features, "instruction sets %s", ft_cpu_isa_names());
 }
 
 enum { READ_BYTES = 256 << 20 };

@@ -17,6 +17,12 @@ int ft_dev_gpus(void)
 {
     return 0;
 }
+
+bool ft_dev_cuda_info(int index, ft_dev_info *out)
+{
+    (void)index, (void)out;
+    return false;
+}
 #else
 #define open_cuda ft_dev_cuda
 
@@ -39,9 +45,9 @@ static ft_status open_discrete(ft_dev **out)
     return open_vulkan(out, 0, NULL);
 }
 
-bool ft_dev_vulkan_describe(int index, char *to, size_t cap)
+bool ft_dev_vulkan_info(int index, ft_dev_info *out)
 {
-    (void)index, (void)to, (void)cap;
+    (void)index, (void)out;
     return false;
 }
 #else

@@ -156,9 +156,12 @@ static uint64_t extent(ft_mat m)
 
 static ft_mat take_mat(ft_remote_server *s)
 {
-    TAKE(ft_mat, m);
-    const bool ok = m.p && is_size(m.T) && is_size(m.H) && is_size(m.d) && is_size(m.rs) &&
-                    is_size(m.hs) && (int64_t)m.H * m.d <= MOST && !m.operand;
+    const unsigned char *from = ft_serve_bytes(s, sizeof(ft_mat));
+    ft_mat m;
+    memcpy(&m, from, sizeof m);
+    /* ranks have no ops that write operands; as a byte, which need not be a bool */
+    const bool ok = from[offsetof(ft_mat, operand)] == 0 && m.p && is_size(m.T) && is_size(m.H) &&
+                    is_size(m.d) && is_size(m.rs) && is_size(m.hs) && (int64_t)m.H * m.d <= MOST;
     want(s, ok);
     if (!ok) /* for the checks that follow */
         return (ft_mat){.T = 1, .H = 1, .d = 1, .rs = 1, .hs = 1};
@@ -255,16 +258,28 @@ static const ft_experts *take_experts(ft_remote_server *s)
     return e;
 }
 
-/* For T rows; the ids themselves are in device memory. */
-/* T rows of choices; with T = 0 the n choices that expert_linear reads. */
-static ft_expert_choice take_choice(ft_remote_server *s, uint64_t T, uint64_t n)
+/* The ids and weights themselves are in device memory. */
+static ft_expert_choice take_choice(ft_remote_server *s)
 {
     TAKE(ft_expert_choice, c);
     want(s, is_size(c.K) && c.id && c.w);
-    const uint64_t bytes = (n + T * (uint64_t)(s->failed ? 0 : c.K)) * 4;
-    c.id = here(s, c.id, bytes);
-    c.w = here(s, c.w, bytes);
+    if (s->failed) c.K = 1; /* for the checks that follow */
     return c;
+}
+
+/* c with n ids and weights, as pointers of this process. */
+static ft_expert_choice choices(ft_remote_server *s, ft_expert_choice c, uint64_t n)
+{
+    c.id = here(s, c.id, n * sizeof *c.id);
+    c.w = here(s, c.w, n * sizeof *c.w);
+    return c;
+}
+
+/* The K choices of each of T rows. */
+static ft_expert_choice choices_of_rows(ft_remote_server *s, int T)
+{
+    const ft_expert_choice c = take_choice(s);
+    return choices(s, c, (uint64_t)T * (uint64_t)c.K);
 }
 
 /* inner: of the recent-token window. */
@@ -293,7 +308,8 @@ static const ft_delta *take_delta(ft_remote_server *s)
     memcpy(d, ft_serve_bytes(s, sizeof *d), sizeof *d);
     const bool ok = is_size(d->Hk) && is_size(d->Hv) && is_size(d->S) && is_size(d->C) &&
                     is_size(d->CH) && d->J >= 0 && d->J <= MOST && d->S <= 4096 && d->Hk <= 4096 &&
-                    d->Hv <= 4096 && d->C <= 4096 && d->CH == (2 * d->Hk + d->Hv) * d->S;
+                    d->Hv <= 4096 && d->C <= 4096 && d->CH == (2 * d->Hk + d->Hv) * d->S &&
+                    d->conv && d->state && d->j_conv && d->j_k && d->j_d && d->j_g;
     want(s, ok);
     if (!ok) *d = (ft_delta){0};
     const uint64_t S = (uint64_t)d->S, slots = (uint64_t)s->batch.slots * sizeof(float);
@@ -369,7 +385,7 @@ static void experts(ft_remote_server *s, ft_remote_op op)
 {
     ft_dev *d = s->dev;
     if (op == FT_REMOTE_ROUTE) {
-        const ft_expert_choice c = take_choice(s, (uint64_t)s->batch.T, 0);
+        const ft_expert_choice c = choices_of_rows(s, s->batch.T);
         const ft_mat x = take_mat(s);
         want(s, x.T <= s->batch.T && c.K <= ft_mat_cols(x));
         if (!s->failed) d->op->route(d, c, x);
@@ -378,7 +394,7 @@ static void experts(ft_remote_server *s, ft_remote_op op)
     const ft_mat y = take_mat(s), x = take_mat(s);
     if (op == FT_REMOTE_EXPERT_LINEAR) {
         const ft_weight *w = take_weight(s);
-        const ft_expert_choice c = take_choice(s, 0, (uint64_t)FT_MAX(y.T, 0));
+        const ft_expert_choice c = choices(s, take_choice(s), (uint64_t)y.T);
         const bool acc = take_bool(s);
         want(s, d->op->expert_linear && w->n == ft_mat_cols(y) && w->k == ft_mat_cols(x) &&
                     (y.T == x.T || (int64_t)y.T == (int64_t)x.T * c.K));
@@ -386,7 +402,7 @@ static void experts(ft_remote_server *s, ft_remote_op op)
         return;
     }
     const ft_experts *e = take_experts(s);
-    const ft_expert_choice c = take_choice(s, (uint64_t)FT_MAX(x.T, 0), 0);
+    const ft_expert_choice c = choices_of_rows(s, x.T);
     const ft_mat tmp = take_mat(s);
     want(s, alike(x, y) && tmp.T / FT_MAX(c.K, 1) >= x.T && ft_mat_cols(tmp) / 2 >= e->F &&
                 e->down.k == e->F && e->down.n == ft_mat_cols(y));

@@ -1,5 +1,5 @@
 /* tools/synth_lora.h - writes a LoRA adapter with random weights for a model file, for tests and
- * benchmarks: a pair for every matrix except those of routed experts. */
+ * benchmarks: a pair for every matrix, and for the stacked ones of routed experts. */
 #ifndef FT_TOOLS_SYNTH_LORA_H
 #define FT_TOOLS_SYNTH_LORA_H
 

@@ -32,8 +32,12 @@ same "no -c is at most 8192" "$(context)" 8192
 same "-dev none is the CPU" "$(ids -dev none)" "$plain"
 same "the samplers by letters" "$(ids --sampler-seq kt)" "$plain"
 fails "letters that are none" 'want letters of edskypmxt' "$ft" run -m "$tiny" --sampler-seq kz hi
-"$ft" run --list-devices | grep -qx cpu
-ok "--list-devices" $?
+devices=$("$ft" run --list-devices)
+memory='[0-9]+\.[0-9] GiB, [0-9]+\.[0-9] GiB free'
+grep -Eq "^cpu: .+, CPU, $memory, instruction sets [a-zC0-9 ]+\$" <<<"$devices"
+ok "--list-devices: $devices" $?
+same "a line of each device" "$(grep -Evc "^(cpu|(cuda|vulkan)(:[0-9]+)?): .+, (CPU|.+ GPU|other device), [0-9]" <<<"$devices")" 0
+same "instruction sets that are not used" "$(FT_CPU=c "$ft" run --list-devices | sed -n 's/^cpu: .*, instruction sets //p')" "plain C"
 same "--version" "$("$ft" serve --version | head -n 1)" "$("$ft" --version | head -n 1)"
 same "-st ends chat" "$(printf 'a\nb\n' | "$ft" chat -m "$tiny" -st -n 1 --temp 0 --show-timings 2>&1 | grep -c "tok/s")" 1
 

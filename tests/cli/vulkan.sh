@@ -20,7 +20,11 @@ trap 'rm -rf "$XDG_CACHE_HOME"' EXIT
 out=$(VK_DRIVER_FILES=/none VK_ICD_FILENAMES=/none "$dir/foretoken" run -m "$model" --device vulkan -n 4 hi 2>&1)
 [ $? -eq 1 ] && [ "$(grep -c . <<<"$out")" -eq 1 ] && grep -q 'no Vulkan device: ' <<<"$out"
 ok "without a driver: $out" $?
-if "$dir/foretoken" run --list-devices | grep -q '^vulkan: '; then
+devices=$("$dir/foretoken" run --list-devices | grep '^vulkan')
+if [ -n "$devices" ]; then
+    grep -Evq '^vulkan(:[0-9]+)?: .+, [0-9.]+ GiB(, [0-9.]+ GiB free)?, driver .+, Vulkan 1\.[0-9]+' <<<"$devices"
+    [ $? -eq 1 ]
+    ok "a line of each device: $devices" $?
     "$dir/foretoken" run -m "$model" --device vulkan:31 -n 4 hi 2>&1 | grep -q 'device "vulkan:31", this machine has'
     ok "a device that is not there" $?
     for t in plain delta; do

@@ -331,6 +331,40 @@ static void check_split(const char *name)
     inv_model_close(&two);
 }
 
+/* Experts spread over two devices: an adapter for them is refused, one for attention is not. */
+static void check_spread(const char *name)
+{
+    char model[128], path[128];
+    size_t n;
+    ft_err err;
+    const ft_split_rule rule = {.layers = 64, .output = true, .spread = 3};
+    ft_dev *const both[2] = {ft_dev_cpu(1), ft_dev_cpu(1)};
+    inv_model m = {.name = name, .dev = ft_dev_split(both, 2, &rule)};
+    inv_golden_file(name, model);
+    m.m = inv_open(model, m.dev, NULL);
+    write_adapter(model, file_path(path, name, "adapter"), "F16", 4, 4, 2);
+    ft_gguf *g = open_file(path);
+    const ft_status st = ft_adapter_add(m.m, NULL, g, &err);
+    check(st == FT_EUNSUPPORTED && strstr(err.text, "_exps.weight.lora_a: the device ") &&
+              strstr(err.text, "does not support adapters for routed experts"),
+          "%s: an adapter for spread experts: \"%s\"", name, st ? err.text : "accepted");
+    check(m.m->n_adapter == 0, "%s: a rejected adapter leaves something behind", name);
+    if (st) ft_gguf_close(g);
+    const ft_synth_lora_opts attention = {.model = model,
+                                          .path = path,
+                                          .type = "F16",
+                                          .rank = 4,
+                                          .alpha = 4,
+                                          .seed = 2,
+                                          .only = "attn_q"};
+    fail_on(ft_synth_lora(&n, &attention, &err), &err, path);
+    add_adapter(m.m, path);
+    check(m.m->n_adapter == 1, "%s: no adapter for attention beside spread experts", name);
+    unlink(path);
+    unlink(model);
+    inv_model_close(&m);
+}
+
 /* ---- files that do not fit ---- */
 
 typedef struct wrong {
@@ -436,5 +470,7 @@ int main(void)
     check_model("gemma4-moe", NULL);
     if (!getenv("FT_TEST_DEV")) check_split("qwen35-dense");
     if (!getenv("FT_TEST_DEV")) check_split("qwen35-moe");
+    check_spread("qwen35-moe");
+    check_spread("gemma4-moe");
     return inv_end();
 }

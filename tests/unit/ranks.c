@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "dev/remote_serve_priv.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -51,7 +52,7 @@ typedef struct message {
 
 static void put(message *m, const void *p, size_t n)
 {
-    memcpy(m->b + m->n, p, n);
+    if (n) memcpy(m->b + m->n, p, n);
     m->n += n;
 }
 
@@ -59,6 +60,11 @@ static void put_op(message *m, uint32_t op, int n, const uint64_t *args)
 {
     put(m, &op, sizeof op);
     put(m, args, sizeof *args * (size_t)n);
+}
+
+static ft_mat mat_at(uintptr_t p, int T, int d)
+{
+    return (ft_mat){.p = (float *)p, .T = T, .H = 1, .d = d, .rs = d, .hs = d};
 }
 
 /* A device with 64 bytes at 4096; then the message. */
@@ -104,7 +110,7 @@ static void wrong_commands(void **state)
     put_op(&m, 9999, 0, NULL);
     expect(&m, "rank 0 sent a command that does not exist");
     m.n = 0;
-    const ft_mat far = {.p = (float *)(uintptr_t)4096, .T = 3, .H = 1, .d = 8, .rs = 8, .hs = 8};
+    const ft_mat far = mat_at(4096, 3, 8);
     const float c = 1;
     put_op(&m, FT_REMOTE_SOFTCAP, 0, NULL);
     put(&m, &far, sizeof far);
@@ -112,12 +118,53 @@ static void wrong_commands(void **state)
     expect(&m, outside);
 }
 
+/* A flag of a matrix is a byte from another process: anything but 0 is refused. */
+static void wrong_flags(void **state)
+{
+    (void)state;
+    for (int byte = 1; byte < 256; byte++) {
+        message m = {.n = 0};
+        ft_mat y = mat_at(4096, 2, 8);
+        const float c = 1;
+        memset((char *)&y + offsetof(ft_mat, operand), byte, 1);
+        put_op(&m, FT_REMOTE_SOFTCAP, 0, NULL);
+        put(&m, &y, sizeof y);
+        put(&m, &c, sizeof c);
+        expect(&m, "a step of rank 0 has wrong sizes");
+    }
+}
+
+/* expert_linear reads a choice for each row of y: 4 of them, the weights from `w` on. */
+static void put_expert_linear(message *m, uintptr_t w)
+{
+    const ft_mat y = mat_at(4096, 4, 1), x = mat_at(4096, 2, 1);
+    const ft_remote_weight none = {0};
+    const ft_expert_choice c = {(int32_t *)(uintptr_t)4096, (float *)w, 2};
+    m->n = 0;
+    put_op(m, FT_REMOTE_EXPERT_LINEAR, 0, NULL);
+    put(m, &y, sizeof y);
+    put(m, &x, sizeof x);
+    put(m, &none, sizeof none);
+    put(m, &c, sizeof c);
+    put(m, "", 1);
+}
+
+static void wrong_choices(void **state)
+{
+    message m;
+    (void)state;
+    put_expert_linear(&m, 4096 + 52);
+    expect(&m, "a command of rank 0 uses memory that is not allocated");
+    put_expert_linear(&m, 4096 + 48);
+    expect(&m, "a step of rank 0 has wrong sizes"); /* there is no weight */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_version),
-        cmocka_unit_test(byte_order),
-        cmocka_unit_test(wrong_commands),
+        cmocka_unit_test(same_version),   cmocka_unit_test(byte_order),
+        cmocka_unit_test(wrong_commands), cmocka_unit_test(wrong_flags),
+        cmocka_unit_test(wrong_choices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

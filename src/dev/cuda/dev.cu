@@ -556,6 +556,61 @@ static void enable_peers(int index, int n)
     cudaGetLastError(); /* already enabled, or not supported */
 }
 
+/* Whether the build has code for a GPU, the current one; *code: which. */
+static ft_status check_code(const cudaDeviceProp *p, cudaFuncAttributes *code, ft_err *err)
+{
+    if (p->major * 10 + p->minor < 75)
+        return ft_fail(err, FT_EUNSUPPORTED,
+                       "CUDA device \"%s\" has compute capability %d.%d, want 7.5 or newer",
+                       p->name, p->major, p->minor);
+    if (cudaFuncGetAttributes(code, read_kernel) == cudaSuccess) return FT_OK;
+    cudaGetLastError();
+    return ft_fail(err, FT_EUNSUPPORTED,
+                   "CUDA device \"%s\" has compute capability %d.%d, for which this build has no "
+                   "code: want one made with it in CUDA_ARCH",
+                   p->name, p->major, p->minor);
+}
+
+/* "NVIDIA 570.86.15 (CUDA 12.8)"; the version of the kernel module is not visible everywhere. */
+static void driver_version(char *to, size_t cap)
+{
+    char text[32] = "";
+    int cuda = 0;
+    FILE *f = fopen("/sys/module/nvidia/version", "r");
+    if (f && !fgets(text, sizeof text, f)) text[0] = 0;
+    if (f) fclose(f);
+    text[strcspn(text, "\n")] = 0;
+    if (cudaDriverGetVersion(&cuda) != cudaSuccess) cudaGetLastError();
+    snprintf(to, cap, "NVIDIA%s%s (CUDA %d.%d)", text[0] ? " " : "", text, cuda / 1000,
+             cuda % 1000 / 10);
+}
+
+extern "C" bool ft_dev_cuda_info(int index, ft_dev_info *out)
+{
+    cudaDeviceProp p;
+    cudaFuncAttributes code;
+    size_t unused = 0, all = 0;
+    memset(out, 0, sizeof *out);
+    if (index < 0 || index >= ft_dev_cuda_count()) return false;
+    if (cudaGetDeviceProperties(&p, index) != cudaSuccess) {
+        cudaGetLastError();
+        return false;
+    }
+    out->kind = p.integrated ? "integrated GPU" : "discrete GPU";
+    out->bytes = p.totalGlobalMem;
+    snprintf(out->name, sizeof out->name, "%.159s", p.name);
+    driver_version(out->driver, sizeof out->driver);
+    snprintf(out->features, sizeof out->features, "compute capability %d.%d", p.major, p.minor);
+    if (cudaSetDevice(index) != cudaSuccess || cudaMemGetInfo(&unused, &all) != cudaSuccess) {
+        cudaGetLastError();
+        snprintf(out->lacks, sizeof out->lacks, "memory for a context");
+    } else if (check_code(&p, &code, NULL)) {
+        snprintf(out->lacks, sizeof out->lacks, "code for it, which this build does not have");
+    }
+    out->free = unused;
+    return true;
+}
+
 extern "C" ft_status ft_dev_cuda(ft_dev **out, int index, ft_err *err)
 {
     int n = 0;
@@ -569,18 +624,9 @@ extern "C" ft_status ft_dev_cuda(ft_dev **out, int index, ft_err *err)
     if (e == cudaSuccess) e = cudaGetDeviceProperties(&p, index);
     if (e != cudaSuccess) return no_gpu(err, e);
     enable_peers(index, n);
-    if (p.major * 10 + p.minor < 75)
-        return ft_fail(err, FT_EUNSUPPORTED,
-                       "CUDA device \"%s\" has compute capability %d.%d, want 7.5 or newer", p.name,
-                       p.major, p.minor);
     cudaFuncAttributes code;
-    if (cudaFuncGetAttributes(&code, read_kernel) != cudaSuccess) {
-        cudaGetLastError();
-        return ft_fail(err, FT_EUNSUPPORTED,
-                       "CUDA device \"%s\" has compute capability %d.%d, for which this build has "
-                       "no code: want one made with it in CUDA_ARCH",
-                       p.name, p.major, p.minor);
-    }
+    const ft_status st = check_code(&p, &code, err);
+    if (st) return st;
     ft_cuda *c = ft_new(ft_cuda);
     e = cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking);
     c->index = index;

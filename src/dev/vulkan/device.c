@@ -5,6 +5,7 @@
 #include <string.h>
 
 enum { GPUS = 32 };
+#define BUDGET "VK_EXT_memory_budget"
 
 void ft_vk_check(ft_vk *v, VkResult r, const char *where)
 {
@@ -120,19 +121,38 @@ static const char *kind_name(VkPhysicalDeviceType t)
     }
 }
 
-/* Bytes of the largest heap of device memory. */
-static uint64_t heap_bytes(VkPhysicalDevice gpu)
+/* Extensions of a device; the caller frees them. */
+static VkExtensionProperties *list_extensions(VkPhysicalDevice gpu, uint32_t *n)
 {
-    VkPhysicalDeviceMemoryProperties m;
-    uint64_t most = 0;
-    vkGetPhysicalDeviceMemoryProperties(gpu, &m);
-    for (uint32_t i = 0; i < m.memoryHeapCount; i++)
-        if (m.memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT)
-            most = FT_MAX(most, m.memoryHeaps[i].size);
-    return most;
+    *n = 0;
+    vkEnumerateDeviceExtensionProperties(gpu, NULL, n, NULL);
+    VkExtensionProperties *all = ft_new_n(VkExtensionProperties, *n + 1);
+    if (vkEnumerateDeviceExtensionProperties(gpu, NULL, n, all) < 0) *n = 0;
+    return all;
 }
 
-bool ft_dev_vulkan_describe(int index, char *to, size_t cap)
+/* Bytes of the largest heap of device memory, and how many of them are free. */
+static void heap_bytes(VkPhysicalDevice gpu, ft_dev_info *out)
+{
+    uint32_t n;
+    VkExtensionProperties *all = list_extensions(gpu, &n);
+    const bool known = has_extension(all, n, BUDGET);
+    VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT};
+    VkPhysicalDeviceMemoryProperties2 m = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2,
+        .pNext = known ? &budget : NULL};
+    vkGetPhysicalDeviceMemoryProperties2(gpu, &m);
+    for (uint32_t i = 0; i < m.memoryProperties.memoryHeapCount; i++) {
+        const VkMemoryHeap *h = &m.memoryProperties.memoryHeaps[i];
+        if (!(h->flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) || h->size <= out->bytes) continue;
+        out->bytes = h->size;
+        out->free = budget.heapBudget[i] - FT_MIN(budget.heapBudget[i], budget.heapUsage[i]);
+    }
+    ft_free(all);
+}
+
+bool ft_dev_vulkan_info(int index, ft_dev_info *out)
 {
     VkInstance instance;
     VkPhysicalDevice gpu[GPUS];
@@ -145,12 +165,15 @@ bool ft_dev_vulkan_describe(int index, char *to, size_t cap)
     if (found) {
         vkGetPhysicalDeviceProperties2(gpu[index], &p);
         const char *missing = lacks(gpu[index], &p.properties);
-        snprintf(to, cap, "%s, %s, %.1f GiB, driver %s %s, Vulkan %u.%u%s%s",
-                 p.properties.deviceName, kind_name(p.properties.deviceType),
-                 (double)heap_bytes(gpu[index]) / (1 << 30), driver.driverName, driver.driverInfo,
+        *out = (ft_dev_info){.kind = kind_name(p.properties.deviceType)};
+        heap_bytes(gpu[index], out);
+        snprintf(out->name, sizeof out->name, "%.159s", p.properties.deviceName);
+        snprintf(out->driver, sizeof out->driver, "%.120s %.120s", driver.driverName,
+                 driver.driverInfo);
+        snprintf(out->features, sizeof out->features, "Vulkan %u.%u",
                  VK_API_VERSION_MAJOR(p.properties.apiVersion),
-                 VK_API_VERSION_MINOR(p.properties.apiVersion),
-                 missing ? "; cannot be used without " : "", missing ? missing : "");
+                 VK_API_VERSION_MINOR(p.properties.apiVersion));
+        snprintf(out->lacks, sizeof out->lacks, "%s", missing ? missing : "");
     }
     vkDestroyInstance(instance, NULL);
     return found;
@@ -176,15 +199,12 @@ int ft_dev_vulkan_discrete(void)
 
 static bool device_open(ft_vk *v)
 {
-    static const char *const wanted[] = {"VK_EXT_memory_budget", "VK_KHR_portability_subset"};
-    VkExtensionProperties *all = NULL;
+    static const char *const wanted[] = {BUDGET, "VK_KHR_portability_subset"};
     const char *use[FT_COUNT(wanted)];
-    uint32_t n = 0, n_use = 0;
+    uint32_t n, n_use = 0;
     const float priority = 1;
     features f;
-    vkEnumerateDeviceExtensionProperties(v->gpu, NULL, &n, NULL);
-    all = ft_new_n(VkExtensionProperties, n + 1);
-    if (vkEnumerateDeviceExtensionProperties(v->gpu, NULL, &n, all) < 0) n = 0;
+    VkExtensionProperties *all = list_extensions(v->gpu, &n);
     for (size_t i = 0; i < FT_COUNT(wanted); i++)
         if (has_extension(all, n, wanted[i])) use[n_use++] = wanted[i];
     v->budget = has_extension(all, n, wanted[0]);
