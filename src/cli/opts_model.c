@@ -85,7 +85,8 @@ const ft_param ft_opts_model[] = {
      .group = FT_GROUP_MODEL,
      .programs = FT_CMD_GENERATE,
      .env = "LLAMA_ARG_MMPROJ",
-     .def_note = "the only mmproj*.gguf beside the model, or that of -hf",
+     .def_note =
+         "mmproj-NAME.gguf beside NAME.gguf, else the only *mmproj*.gguf there, or that of -hf",
      .help = "vision tower of the model, for images"},
     {.name = "mmproj-url",
      .aliases = "-mmu",
@@ -304,7 +305,10 @@ const ft_param ft_opts_model[] = {
              "split; auto: the CUDA GPUs if this build supports them and the machine has some (one "
              "if the model fits in its memory), else a discrete GPU with a Vulkan driver if this "
              "build supports that, else the CPU"},
-    {.name = "list-devices", FT_IS_FLAG, DEVICE, .help = "print the devices that this build finds on this machine"},
+    {.name = "list-devices",
+     FT_IS_FLAG,
+     DEVICE,
+     .help = "print the devices that this build finds on this machine"},
     {.name = "split-mode",
      .aliases = "-sm",
      FT_IS_CHOICE("none|layer|expert|row|tensor"),
