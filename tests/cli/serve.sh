@@ -108,7 +108,7 @@ same "the key is wanted" "$(curl -s -o /dev/null -w '%{http_code}' "$url/v1/mode
 curl -s -H 'X-Api-Key: k' "$url/completion" -d '{"prompt":"one two"}' >/dev/null
 stop
 same "--log-format json: a line for each request" "$(grep -c '^{"time":"20.*"method":"[A-Z]*","path":"/.*"status":[0-9]*,"ms":[0-9.]*' "$dir/log")" 3
-grep -q '^{.*"path":"/completion","status":200,.*"prompt_tokens":[0-9]*,"cached_tokens":[0-9]*,"output_tokens":12,' "$dir/log"
+grep -q '^{.*"path":"/completion","status":200,.*"prompt_tokens":[0-9]*,"cached_tokens":[0-9]*,"output_tokens":[0-9]*,' "$dir/log"
 ok "with the tokens" $?
 
 # lanes as files, vectors
@@ -160,16 +160,15 @@ same "SIGTERM ends it while embeddings run" $? 0
 wait $reader
 
 # --reasoning: auto turns thinking on, as llama.cpp does, also where the template does not
-"$ft" synth micro-gemma q8_0 "$dir/gemma.gguf" -q
+printf '%s' '{% for m in messages %}{{ m.content }}{% endfor %}{% if enable_thinking %} (thinks){% endif %}' >"$dir/t.jinja"
 template() { ask /apply-template "{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]$1}" | field prompt; }
 thinks=',"chat_template_kwargs":{"enable_thinking":true}' quiet=',"chat_template_kwargs":{"enable_thinking":false}'
-serve -m "$dir/gemma.gguf"
-same "--reasoning auto" "$(template "")" "$(template "$thinks")"
-[ -n "$(template "")" ] && [ "$(template "")" != "$(template "$quiet")" ]
-ok "thinks" $?
+start --chat-template-file "$dir/t.jinja"
+same "--reasoning auto" "$(template "")" '"hi (thinks)"'
+same "a request decides" "$(template "$quiet")" '"hi"'
 stop
-serve -m "$dir/gemma.gguf" --reasoning off
-same "--reasoning off" "$(template "")" "$(template "$quiet")"
+start --chat-template-file "$dir/t.jinja" --reasoning off
+same "--reasoning off" "$(template ""):$(template "$thinks")" '"hi":"hi (thinks)"'
 stop
 
 # several models: a folder, a preset with options of its own
