@@ -2,6 +2,7 @@
 #include "api/images.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/sha256.h"
@@ -10,6 +11,7 @@
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 enum { MAX_TOKENS = 4096 };                  /* of an image, where nobody says otherwise */
 static const int64_t MAX_PIXELS = 256000000; /* of all images of a request */
@@ -53,17 +55,27 @@ static bool is_qwen(const ft_model *m)
     return m->arch == &ft_arch_qwen35 || m->arch == &ft_arch_qwen35moe;
 }
 
-/* The only mmproj*.gguf in the model's folder; NULL where there is none, or more than one. */
+/* Whether the tower's file is named after the model: mmproj-NAME.gguf for NAME.gguf. */
+static bool is_named_after(const char *tower, const char *model)
+{
+    const char *name = ft_file_name(model);
+    return !strncasecmp(tower, "mmproj-", 7) && !strcmp(tower + 7, name);
+}
+
+/* The tower in the model's folder: the one that is named after it, else the only *mmproj*.gguf;
+ * NULL where there is none, or more than one. */
 static char *find_beside(const char *model, bool warn)
 {
     const char *slash = strrchr(model, '/');
     char *dir = slash ? strndup(model, (size_t)(slash - model) + 1) : strdup("./");
     char *found = NULL;
     int n = 0;
+    bool own = false;
     DIR *d = dir ? opendir(dir) : NULL;
-    for (struct dirent *e; d && (e = readdir(d));) {
-        if (fnmatch("mmproj*.gguf", e->d_name, 0)) continue;
-        n++;
+    for (struct dirent *e; d && !own && (e = readdir(d));) {
+        if (fnmatch("*mmproj*.gguf", e->d_name, FNM_CASEFOLD)) continue;
+        own = is_named_after(e->d_name, model);
+        n = own ? 1 : n + 1;
         ft_free(found);
         found = ft_alloc(strlen(dir) + strlen(e->d_name) + 1);
         strcpy(stpcpy(found, slash ? dir : ""), e->d_name);
@@ -72,7 +84,7 @@ static char *find_beside(const char *model, bool warn)
     free(dir);
     if (n == 1) return found;
     if (n > 1 && warn)
-        ft_log(FT_LOG_WARN, "%d files mmproj*.gguf beside the model: name one with --mmproj", n);
+        ft_log(FT_LOG_WARN, "%d files *mmproj*.gguf beside the model: name one with --mmproj", n);
     ft_free(found);
     return NULL;
 }

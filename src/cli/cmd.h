@@ -3,6 +3,7 @@
 #ifndef FT_CLI_CMD_H
 #define FT_CLI_CMD_H
 
+#include "base/str.h"
 #include "cli/opts.h"
 
 typedef struct ft_cmd {
@@ -24,6 +25,9 @@ int ft_cmd_synth(const ft_opts *o);
 
 /* Prints "foretoken: MESSAGE" on standard error. Returns 1, the exit code. */
 int ft_die(const ft_err *err);
+
+/* Prints the command line that uses a file which convert or quantize has written. */
+void ft_print_usage_of(const char *path, ft_str arch);
 
 int ft_cmd_convert(const ft_opts *o);
 int ft_cmd_quantize(const ft_opts *o);

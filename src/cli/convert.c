@@ -23,6 +23,12 @@ static void report(const char *out, const ft_convert_result *r, const char *what
            ft_human_bytes(size, r->bytes));
 }
 
+/* A file without its vocabulary, or without the layers, is only a part of a model. */
+static bool is_whole(const ft_convert_opts *c)
+{
+    return !c->vocab_only && !c->no_vocab && c->mtp != FT_CONVERT_MTP_ONLY;
+}
+
 /* The vision tower in a file beside the model's: mmproj-NAME.gguf for NAME.gguf. */
 static ft_status convert_tower(const char *dir, const char *out, ft_convert_opts c, bool quiet,
                                ft_err *err)
@@ -56,6 +62,8 @@ int ft_cmd_convert(const ft_opts *o)
     ft_err err;
     if (ft_convert(ft_opts_word(o, 0), out, &c, &r, &err)) return ft_die(&err);
     if (!quiet) report(out, &r, c.vocab_only ? "vocabulary only" : r.type);
-    if (!r.vision || c.vision || c.vocab_only || ft_opts_flag(o, "no-mmproj")) return 0;
-    return convert_tower(ft_opts_word(o, 0), out, c, quiet, &err) ? ft_die(&err) : 0;
+    const bool tower = r.vision && !c.vision && !c.vocab_only && !ft_opts_flag(o, "no-mmproj");
+    if (tower && convert_tower(ft_opts_word(o, 0), out, c, quiet, &err)) return ft_die(&err);
+    if (!quiet && is_whole(&c)) ft_print_usage_of(out, ft_str_of(r.arch));
+    return 0;
 }

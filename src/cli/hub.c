@@ -1,10 +1,11 @@
-#define _GNU_SOURCE /* strcasestr */
+#define _GNU_SOURCE
 #include "cli/hub.h"
 
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "report/names.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -129,15 +130,6 @@ static bool has_quant(const char *name, const char *quant)
     return false;
 }
 
-static bool is_model(const char *path)
-{
-    const char *name = ft_file_name(path), *part = strstr(name, "-of-");
-    const size_t n = strlen(name);
-    if (n < 6 || strcasecmp(name + n - 5, ".gguf")) return false;
-    if (!strncasecmp(name, "mmproj", 6) || strcasestr(name, "imatrix")) return false;
-    return !part || part - name < 6 || !strncmp(part - 6, "-00001", 6);
-}
-
 int ft_hub_choose(const char *const *path, int n, const char *quant, ft_err *err)
 {
     static const char *const LIKED[] = {"Q4_K_M", "Q5_K_M", "Q8_0", "Q6_K",
@@ -145,7 +137,7 @@ int ft_hub_choose(const char *const *path, int n, const char *quant, ft_err *err
     char seen[300] = "";
     int any = -1;
     for (int i = 0; i < n; i++) {
-        if (!is_model(path[i])) continue;
+        if (!ft_name_is_model(path[i])) continue;
         if (*quant && has_quant(ft_file_name(path[i]), quant)) return i;
         if (any < 0) any = i;
         const size_t used = strlen(seen);
@@ -161,7 +153,7 @@ int ft_hub_choose(const char *const *path, int n, const char *quant, ft_err *err
     }
     for (size_t k = 0; k < FT_COUNT(LIKED); k++)
         for (int i = 0; i < n; i++)
-            if (is_model(path[i]) && has_quant(ft_file_name(path[i]), LIKED[k])) return i;
+            if (ft_name_is_model(path[i]) && has_quant(ft_file_name(path[i]), LIKED[k])) return i;
     return any;
 }
 
@@ -172,11 +164,8 @@ int ft_hub_choose_mmproj(const char *const *path, int n)
     int any = -1;
     for (size_t k = 0; k < FT_COUNT(LIKED); k++)
         for (int i = 0; i < n; i++) {
-            const char *name = ft_file_name(path[i]);
-            const size_t len = strlen(name);
-            if (strncasecmp(name, "mmproj", 6) || len < 5 || strcasecmp(name + len - 5, ".gguf"))
-                continue;
-            if (has_quant(name, LIKED[k])) return i;
+            if (!ft_name_is_mmproj(path[i])) continue;
+            if (has_quant(ft_file_name(path[i]), LIKED[k])) return i;
             if (any < 0) any = i;
         }
     return any;

@@ -45,6 +45,16 @@ int ft_die(const ft_err *err)
     return 1;
 }
 
+void ft_print_usage_of(const char *path, ft_str arch)
+{
+    if (ft_str_is(arch, "clip"))
+        printf("to use it: foretoken chat -m MODEL.gguf --mmproj %s\n", path);
+    else if (ft_str_is(arch, "gemma4-assistant"))
+        printf("to use it: foretoken chat -m MODEL.gguf -md %s\n", path);
+    else
+        printf("to use it: foretoken chat -m %s\n", path);
+}
+
 static int usage(void)
 {
     puts("foretoken - runs Qwen3.5/3.6 and Gemma 4 models, with multi-token prediction\n\n"

@@ -90,10 +90,20 @@ static void add(value *v, const char *text)
     v->text[v->n++] = text;
 }
 
-/* The value, or for some options the nearest one inside the range, with a warning. */
+/* llama.cpp's words for on and off, or NULL. */
+static const char *switch_word(const char *text)
+{
+    if (in_list("1|true|on|enabled", text, '|')) return "on";
+    return in_list("0|false|off|disabled", text, '|') ? "off" : NULL;
+}
+
+/* The value; of options that are on, off or auto in the words of the row; of some options the
+ * nearest one inside the range, with a warning. */
 static const char *nearest(ft_opts *o, const ft_param *p, const char *shown, const char *text)
 {
     int64_t i;
+    const char *word = switch_word(text);
+    if (p->kind == FT_PARAM_CHOICE && word && in_list(p->value, word, '|')) return word;
     if (!(p->flags & FT_PARAM_NEAREST) || p->kind != FT_PARAM_INT ||
         !ft_parse_i64(text, -((int64_t)1 << 53), (int64_t)1 << 53, &i) ||
         ((double)i >= p->lo && (double)i <= p->hi))
@@ -182,12 +192,9 @@ static ft_status read_env(ft_opts *o, unsigned cmd, ft_err *err)
         const char *v = p->programs & cmd ? env_value(p, name) : NULL;
         if (!v) continue;
         if (p->kind == FT_PARAM_FLAG) {
-            if (in_list("1|true|on|enabled", v, '|'))
-                v = "1";
-            else if (in_list("0|false|off|disabled", v, '|'))
-                v = "0";
-            else
-                return ft_fail(err, FT_EINVAL, "%s: \"%s\", want on or off", name, v);
+            const char *word = switch_word(v);
+            if (!word) return ft_fail(err, FT_EINVAL, "%s: \"%s\", want on or off", name, v);
+            v = strcmp(word, "on") ? "0" : "1";
         }
         v = nearest(o, p, name, v);
         ft_status st = check_value(p, name, v, err);

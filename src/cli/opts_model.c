@@ -85,7 +85,8 @@ const ft_param ft_opts_model[] = {
      .group = FT_GROUP_MODEL,
      .programs = FT_CMD_GENERATE,
      .env = "LLAMA_ARG_MMPROJ",
-     .def_note = "the only mmproj*.gguf beside the model, or that of -hf",
+     .def_note =
+         "mmproj-NAME.gguf beside NAME.gguf, else the only *mmproj*.gguf there, or that of -hf",
      .help = "vision tower of the model, for images"},
     {.name = "mmproj-url",
      .aliases = "-mmu",

@@ -112,6 +112,7 @@ int ft_cmd_quantize(const ft_opts *o)
     else if (!st) {
         if (dry) print_table(plan);
         if (dry || !quiet) print_summary(plan, dry ? in : out, q.mix);
+        if (!dry && !quiet) ft_print_usage_of(out, ft_quantize_arch(plan));
     }
     ft_quantize_close(plan);
     ft_free(pattern);

@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "cli/hub.h"
 #include "foretoken.h"
+#include "report/names.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -79,16 +80,6 @@ static ft_status put_file(ft_serve_list *l, const char *name, const char *path, 
 
 /* ---- a folder ---- */
 
-/* Is it a model, and neither a further part of a split one nor an mmproj file? */
-static bool is_model(const char *name)
-{
-    const size_t n = strlen(name);
-    if (n < 6 || strcasecmp(name + n - 5, ".gguf")) return false;
-    const char *part = strstr(name, "-of-");
-    return strncmp(name, "mmproj", 6) &&
-           (!part || part - name < 5 || !memcmp(part - 5, "00001", 5));
-}
-
 enum { MAX_DEPTH = 5 }; /* of folders in a folder of models */
 
 typedef struct found_files {
@@ -115,7 +106,7 @@ static void find_files(found_files *f, const char *dir, int depth)
         const bool there = !stat(ft_buf_z(&path), &st);
         if (there && S_ISDIR(st.st_mode) && depth < MAX_DEPTH)
             find_files(f, ft_buf_z(&path), depth + 1);
-        else if (there && S_ISREG(st.st_mode) && is_model(e->d_name))
+        else if (there && S_ISREG(st.st_mode) && ft_name_is_model(e->d_name))
             f->path[f->n++] = ft_strdup(ft_buf_z(&path));
         ft_buf_release(&path);
     }

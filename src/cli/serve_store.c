@@ -289,8 +289,7 @@ static bool is_folder(const char *path)
 static bool has_model(const char *path, ft_removed *r)
 {
     if (is_folder(path)) return any_entry(path, has_model, r);
-    return (is_gguf(path) || is_unfinished(path)) &&
-           strncasecmp(strrchr(path, '/') + 1, "mmproj", 6) != 0;
+    return (is_gguf(path) || is_unfinished(path)) && !strcasestr(ft_file_name(path), "mmproj");
 }
 
 static bool remove_tower(const char *path, ft_removed *r)

@@ -1,5 +1,7 @@
+#define _GNU_SOURCE /* strcasestr */
 #include "report/names.h"
 
+#include "base/file.h"
 #include "base/mem.h"
 
 #include <ctype.h>
@@ -48,4 +50,36 @@ const char *ft_name_quantization(const char *name, char out[32])
         return out;
     }
     return NULL;
+}
+
+static bool is_gguf(const char *name)
+{
+    const size_t n = strlen(name);
+    return n > 5 && !strcasecmp(name + n - 5, ".gguf");
+}
+
+bool ft_name_is_mmproj(const char *path)
+{
+    const char *name = ft_file_name(path);
+    return is_gguf(name) && strcasestr(name, "mmproj");
+}
+
+/* NAME-00002-of-00003.gguf and so on. */
+static bool is_further_part(const char *name)
+{
+    const char *p = name;
+    while ((p = strstr(p, "-of-"))) {
+        if (p - name > 6 && p[-6] == '-' && strspn(p - 5, "0123456789") == 5 &&
+            strspn(p + 4, "0123456789") == 5)
+            return memcmp(p - 5, "00001", 5) != 0;
+        p++;
+    }
+    return false;
+}
+
+bool ft_name_is_model(const char *path)
+{
+    const char *name = ft_file_name(path);
+    return is_gguf(name) && !ft_name_is_mmproj(name) && !strcasestr(name, "imatrix") &&
+           !is_further_part(name);
 }

@@ -114,10 +114,9 @@ static ft_status read_options(ft_quantize *q, ft_err *err)
 
 static uint32_t arch_u32(const ft_quantize *q, const char *key, uint32_t def)
 {
-    ft_str arch = {"", 0};
+    const ft_str arch = ft_quantize_arch(q);
     char full[128];
     uint32_t v = def;
-    ft_gguf_str(q->g, "general.architecture", &arch);
     snprintf(full, sizeof full, "%.*s.%s", (int)FT_MIN(arch.n, 60), arch.p, key);
     if (ft_gguf_u32(q->g, full, &v)) return v;
     const ft_gguf_kv *kv = ft_gguf_kv_find(q->g, full); /* a list: the first layer's */
@@ -260,6 +259,13 @@ void ft_quantize_close(ft_quantize *q)
     ft_gguf_close(q->g);
     ft_free(q->path);
     ft_free(q);
+}
+
+ft_str ft_quantize_arch(const ft_quantize *q)
+{
+    ft_str arch = {"", 0};
+    ft_gguf_str(q->g, "general.architecture", &arch);
+    return arch;
 }
 
 size_t ft_quantize_n(const ft_quantize *q)

@@ -39,7 +39,8 @@ typedef struct ft_quantize ft_quantize;
 
 ft_status ft_quantize_open(ft_quantize **out, const char *in, const ft_quantize_opts *o,
                            ft_err *err);
-void ft_quantize_close(ft_quantize *q); /* accepts NULL */
+void ft_quantize_close(ft_quantize *q);        /* accepts NULL */
+ft_str ft_quantize_arch(const ft_quantize *q); /* "qwen35"; borrowed until close */
 size_t ft_quantize_n(const ft_quantize *q);
 const ft_quantize_row *ft_quantize_at(const ft_quantize *q, size_t i);
 ft_status ft_quantize_write(ft_quantize *q, const char *out, uint64_t *bytes, ft_err *err);

@@ -10,6 +10,7 @@ out=$tmp/out.gguf
 works "converts" "$ft" convert "$tmp/hf" "$out" --no-vocab
 cp "$dir/.out" "$tmp/said"
 works "says so" grep -q 'out.gguf: qwen35, 71 tensors, BF16' "$tmp/said"
+same "a file without vocabulary cannot be run" "$(grep -c 'to use it' "$tmp/said")" 0
 works "starts with the magic" test "$(head -c 4 "$out")" = GGUF
 cp "$out" "$tmp/first"
 works "one thread" "$ft" convert "$tmp/hf" "$out" --no-vocab -t 1 -q
@@ -39,7 +40,9 @@ rm "$tmp/m.gguf" "$tmp/mmproj-m.gguf"
 works "without the tower" "$ft" convert "$tmp/see" "$tmp/m.gguf" --no-vocab --no-mmproj -q
 [ ! -e "$tmp/mmproj-m.gguf" ]
 ok "--no-mmproj writes none" $?
-works "the tower alone" "$ft" convert "$tmp/see" "$tmp/t.gguf" --mmproj-only --outtype q8_0 -q
+works "the tower alone" "$ft" convert "$tmp/see" "$tmp/t.gguf" --mmproj-only --outtype q8_0
+grep -qx "to use it: foretoken chat -m MODEL.gguf --mmproj $tmp/t.gguf" "$dir/.out"
+ok "says how to use it" $?
 "$ft" inspect "$tmp/t.gguf" | grep -q '^  Q8_0'
 ok "in another type" $?
 refuse "no tower" "vision_config" "$ft" convert "$tmp/hf" "$out" --mmproj-only

@@ -49,5 +49,7 @@ same "-sm row is layer, with a warning" "$(on --device cpu,cpu -sm row)$(place '
 fails "a main GPU that is none" 'main GPU 2 of the devices cpu,cpu, want 0 to 1' "$ft" run -m "$tiny" --device cpu,cpu -sm none -mg 2 hi
 fails "too many shares" 'more than 2 shares' "$ft" run -m "$tiny" --device cpu,cpu -ts 1,1,1 hi
 fails "shares that are none" '--tensor-split 1,a, want numbers' "$ft" run -m "$tiny" --device cpu,cpu -ts 1,a hi
+"$ft" --version | grep -qi cuda ||
+    fails "GPUs by llama.cpp's names" 'device "cuda" is not in this build' "$ft" run -m "$tiny" --device CUDA0,CUDA1 hi
 fails "a device of the list that is none" 'device "tpu", want cpu, cuda' "$ft" run -m "$tiny" --device cpu,tpu hi
 finish

@@ -56,6 +56,11 @@ full() { (trap '' XFSZ; ulimit -f 1000; "$@"); } # files of at most 1000 blocks:
 refuse "full disk" "$out|too large" full "$ft" quantize "$in" "$out" Q8_0 -q
 head -c 1000000 "$in" >"$tmp/cut.gguf"
 refuse "input cut off" "cut.gguf" "$ft" quantize "$tmp/cut.gguf" "$out" Q8_0
-works "requantize when allowed" "$ft" quantize "$tmp/Q8_0.gguf" "$out" Q4_K_M --allow-requantize -q
+works "requantize when allowed" "$ft" quantize "$tmp/Q8_0.gguf" "$out" Q4_K_M --allow-requantize
+grep -qx "to use it: foretoken chat -m $out" "$dir/.out"
+ok "says how to use the file" $?
+works "a drafter" "$ft" quantize "$tmp/as.gguf" "$tmp/as4.gguf" Q4_0
+grep -qx "to use it: foretoken chat -m MODEL.gguf -md $tmp/as4.gguf" "$dir/.out"
+ok "says how to use it" $?
 
 finish

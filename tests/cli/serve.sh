@@ -101,20 +101,28 @@ grep -q '/completion 200 .* ms, prompt .* cached .* output 12, .* length' "$dir/
 ok "the log has a line for a request" $?
 
 # options of other servers, as people type them
-start -ngl 999 --flash-attn on --cache-type-k q8_0 --cache-type-v turbo4 --spec-type draft-mtp --spec-draft-n-max 2 \
+start --log-format json -ngl 999 --flash-attn on --cache-type-k q8_0 --cache-type-v turbo4 --spec-type draft-mtp --spec-draft-n-max 2 \
     --jinja -cb -kvu -sps 0.5 --no-context-shift --api-key k --no-cache-prompt -a mine
 same "llama.cpp's options are taken" "$(curl -s -H 'X-Api-Key: k' "$url/v1/models" | field id)" '"mine"'
 same "the key is wanted" "$(curl -s -o /dev/null -w '%{http_code}' "$url/v1/models")" 401
+curl -s -H 'X-Api-Key: k' "$url/completion" -d '{"prompt":"one two"}' >/dev/null
 stop
+same "--log-format json: a line for each request" "$(grep -c '^{"time":"20.*"method":"[A-Z]*","path":"/.*"status":[0-9]*,"ms":[0-9.]*' "$dir/log")" 3
+grep -q '^{.*"path":"/completion","status":200,.*"prompt_tokens":[0-9]*,"cached_tokens":[0-9]*,"output_tokens":[0-9]*,' "$dir/log"
+ok "with the tokens" $?
 
 # lanes as files, vectors
 start --slot-save-path "$dir"
 ask /completion '{"prompt":"one two three four five","id_slot":0,"n_predict":4}' >/dev/null
-n=$(ask '/slots/0?action=save' '{"filename":"lane"}' | field n_saved)
+ask '/slots/0?action=save' '{"filename":"lane"}' >"$dir/saved"
+n=$(field n_saved <"$dir/saved")
 [ "${n:-0}" -gt 4 ] && [ -s "$dir/lane" ]
 ok "a lane is saved" $?
+same "n_written is the size of the file" "$(field n_written <"$dir/saved")" "$(stat -c %s "$dir/lane")"
 ask '/slots/0?action=erase' '{}' >/dev/null
-same "and restored" "$(ask '/slots/0?action=restore' '{"filename":"lane"}' | field n_restored)" "$n"
+ask '/slots/0?action=restore' '{"filename":"lane"}' >"$dir/read"
+same "and restored" "$(field n_restored <"$dir/read")" "$n"
+same "n_read is the size of the file" "$(field n_read <"$dir/read")" "$(stat -c %s "$dir/lane")"
 ask '/slots/0?action=restore' '{"filename":"../lane"}' | grep -q '"status":403.*without a path'
 ok "but from its folder alone" $?
 ask /v1/embeddings '{"input":["one two","three"]}' | grep -q '"object":"embedding","index":1'
@@ -151,6 +159,18 @@ wait $pid
 same "SIGTERM ends it while embeddings run" $? 0
 wait $reader
 
+# --reasoning: auto turns thinking on, as llama.cpp does, also where the template does not
+printf '%s' '{% for m in messages %}{{ m.content }}{% endfor %}{% if enable_thinking %} (thinks){% endif %}' >"$dir/t.jinja"
+template() { ask /apply-template "{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]$1}" | field prompt; }
+thinks=',"chat_template_kwargs":{"enable_thinking":true}' quiet=',"chat_template_kwargs":{"enable_thinking":false}'
+start --chat-template-file "$dir/t.jinja"
+same "--reasoning auto" "$(template "")" '"hi (thinks)"'
+same "a request decides" "$(template "$quiet")" '"hi"'
+stop
+start --chat-template-file "$dir/t.jinja" --reasoning off
+same "--reasoning off" "$(template ""):$(template "$thinks")" '"hi":"hi (thinks)"'
+stop
+
 # several models: a folder, a preset with options of its own
 mkdir "$dir/models"
 cp "$model" "$dir/models/first.gguf"
@@ -170,6 +190,13 @@ same "and the others still answer" "$(named first | field tokens)" "$alone"
 same "no such model" "$(named fourth | field status)" 404
 same "a broken file is not the default" "$(ask /completion '{"prompt":"one two","return_tokens":true}' | field tokens)" "$alone"
 mkdir -p "$dir/models/sub/deep"
+"$ft" synth micro-mmproj f16 "$dir/models/sub/mmproj-F16.gguf" -q
+cp "$model" "$dir/models/sub/parted-00001-of-00002.gguf"
+cp "$model" "$dir/models/sub/parted-00002-of-00002.gguf"
+curl -s "$url/models?reload=1" >"$dir/listed"
+same "parts and vision towers are no models" "$(grep -o '"id":"[a-z0-9F-]*"' "$dir/listed" | tr -d '\n')" \
+    '"id":"first""id":"second""id":"third""id":"parted"'
+rm "$dir/models/sub/mmproj-F16.gguf" "$dir"/models/sub/parted*
 cp "$model" "$dir/models/sub/deep/late.gguf"
 sleep 1.1
 same "a new file in a subfolder is noticed" "$(named late | field tokens)" "$alone"

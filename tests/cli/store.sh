@@ -9,11 +9,15 @@
 host=$dir/host
 mkdir -p "$host/api/models/me/mine/tree" "$host/me/mine/resolve/main"
 cp "$model" "$host/me/mine/resolve/main/mine-Q8_0.gguf"
+"$ft" quantize "$model" "$host/me/mine/resolve/main/mine-F16.gguf" f16 -q --allow-requantize
+entry() { # file: its line of the list
+    local path=$host/me/mine/resolve/main/$1 size
+    size=$(stat -c %s "$path")
+    echo "{\"type\": \"file\", \"path\": \"$1\", \"size\": $size,
+        \"lfs\": {\"oid\": \"$(sha256sum "$path" | cut -d' ' -f1)\", \"size\": $size}}"
+}
 sum=$(sha256sum "$model" | cut -d' ' -f1)
-cat >"$host/api/models/me/mine/tree/main" <<JSON
-[{"type": "file", "path": "mine-Q8_0.gguf", "size": $(stat -c %s "$model"),
-  "lfs": {"oid": "$sum", "size": $(stat -c %s "$model")}}]
-JSON
+echo "[$(entry mine-Q8_0.gguf), $(entry mine-F16.gguf)]" >"$host/api/models/me/mine/tree/main"
 python3 -u -c '
 import functools, http.server
 handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory="'"$host"'")
@@ -76,6 +80,15 @@ serve
 same "without the option nothing is changed" "$(ask /api/copy '{"source":"foretoken-tiny","destination":"x"}' | grep -c 'manage-models')" 1
 kill -TERM $pid
 wait $pid
+# models and drafters by name
+out=$("$ft" run -hf me/mine:Q8_0 -hfd me/mine:F16 --spec-adapt off --raw --temp 0 -n 12 --json -q one two)
+echo /stats | "$ft" chat -hf me/mine:Q8_0 -hfd me/mine:F16 2>&1 | grep -q '^drafter .*MTP head in a separate file'
+ok "-hfd is the drafter" $?
+same "with the same ids" "$(field ids <<<"$out")" \
+    "$("$ft" run -m "$model" --draft-max 0 --raw --temp 0 -n 12 --json one two | field ids)"
+[ "$(field draft_n <<<"$out")" -gt 0 ]
+ok "and draft tokens" $?
+
 # list and rm
 store=$FT_MODELS
 rm -rf "$store"

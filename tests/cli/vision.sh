@@ -141,6 +141,18 @@ for who in "q <|image_pad|>" "g <|image|>"; do
     [ "$(count "$who" "a $typed b" --image "$pic")" -gt "$((with + 4))" ]
     ok "$typed beside an image is text" $?
 done
+# of several towers, the one that is named after the model
+mkdir "$dir/two"
+ln "$dir/q/m.gguf" "$dir/two/m.gguf"
+ln "$dir/g/m.gguf" "$dir/two/other.gguf"
+ln "$dir/q/mmproj.gguf" "$dir/two/mmproj-m.gguf"
+ln "$dir/g/mmproj.gguf" "$dir/two/mmproj-other.gguf"
+same "a tower named after its model" "$(count two 'a b' --image "$pic")" "$(count q 'a b' --image "$pic")"
+mv "$dir/two/mmproj-m.gguf" "$dir/two/m.mmproj-f16.gguf"
+"$ft" run -m "$dir/two/m.gguf" --device cpu -n 1 'a b' 2>&1 >"$dir/.out" | grep -q '2 files \*mmproj\*.gguf beside the model'
+ok "two towers of other names" $?
+rm "$dir/two/mmproj-other.gguf"
+same "a tower with another place for mmproj" "$(count two 'a b' --image "$pic")" "$(count q 'a b' --image "$pic")"
 talk() { "$ft" chat -m "$dir/q/m.gguf" --device cpu --temp 0 -n 4 "$@" 2>"$dir/.err"; }
 printf '/image %s\none\n/image %s\ntwo\n/save %s\n' "$pic" "$pic" "$dir/a.json" | talk >/dev/null
 ok "/image" $?

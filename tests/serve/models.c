@@ -15,9 +15,15 @@ enum { MODELS = 3 };
 /* Calls of the loader, and its configured behaviour. */
 static struct {
     atomic_int loaded, most, loads[MODELS];
-    atomic_bool fail, tight;
+    atomic_bool fail, tight, broken;
     int slow_us;
 } seen;
+
+static ft_status check_file(void *user, int i, ft_err *err)
+{
+    (void)user;
+    return seen.broken && i == 1 ? ft_fail(err, FT_EFORMAT, "this file is cut off") : FT_OK;
+}
 
 static ft_status load_model(void *user, int i, ft_llm **out, ft_request *r, ft_err *err)
 {
@@ -315,6 +321,24 @@ static void failures(void **state)
     close_models();
 }
 
+/* A file that cannot be loaded does not displace the loaded model. */
+static void checked_first(void **state)
+{
+    (void)state;
+    open_models(&(ft_models_params){.max = 1, .check = check_file});
+    expect_text(SAY("one", "", "a"), "a");
+    seen.broken = true;
+    refused(CHAT, SAY("two", "", "x"), 500, "this file is cut off");
+    status_is(0, "loaded");
+    status_is(1, "failed");
+    assert_int_equal(seen.loads[1], 0);
+    seen.broken = false; /* complete now */
+    expect_text(SAY("two", "", "b"), "b");
+    status_is(0, "unloaded");
+    assert_int_equal(seen.loads[0], 1);
+    close_models();
+}
+
 /* Clients that disconnect while they wait, and a server that stops in the meantime. */
 static void leaving(void **state)
 {
@@ -355,7 +379,11 @@ static void props_only_looks(void **state)
 {
     (void)state;
     open_models(&(ft_models_params){.max = 1});
-    client_response r = get("/props?model=two");
+    client_response r = get("/props");
+    assert_int_equal(r.status, 200);
+    same_text(client_text(r.json, "role"), "router");
+    client_release(&r);
+    r = get("/props?model=two");
     assert_int_equal(r.status, 200);
     assert_true(json_is_true(client_at(r.json, "is_sleeping")));
     same_text(client_text(r.json, "model_alias"), "two");
@@ -539,13 +567,13 @@ static void changing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(by_name),          cmocka_unit_test(keep_alive),
-        cmocka_unit_test(alternating),      cmocka_unit_test(in_flight),
-        cmocka_unit_test(on_demand),        cmocka_unit_test(failures),
-        cmocka_unit_test(leaving),          cmocka_unit_test(sleeping),
-        cmocka_unit_test(props_only_looks), cmocka_unit_test(abandoned),
-        cmocka_unit_test(pulling),          cmocka_unit_test(pull_abandoned),
-        cmocka_unit_test(changing),
+        cmocka_unit_test(by_name),        cmocka_unit_test(keep_alive),
+        cmocka_unit_test(alternating),    cmocka_unit_test(in_flight),
+        cmocka_unit_test(on_demand),      cmocka_unit_test(failures),
+        cmocka_unit_test(checked_first),  cmocka_unit_test(leaving),
+        cmocka_unit_test(sleeping),       cmocka_unit_test(props_only_looks),
+        cmocka_unit_test(abandoned),      cmocka_unit_test(pulling),
+        cmocka_unit_test(pull_abandoned), cmocka_unit_test(changing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -77,6 +77,11 @@ static void without_v1(void **state)
     r = post("/responses/input_tokens", "{\"input\":\"hi\"}");
     assert_true(client_int(r.json, "input_tokens") > 3);
     client_release(&r);
+    r = post("/apply-template",
+             "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"one\"},"
+             "{\"type\":\"text\",\"text\":\"two\"}]}]}");
+    assert_non_null(strstr(client_text(r.json, "prompt"), "one\ntwo"));
+    client_release(&r);
     r = client_call(port, "OPTIONS", "/completion", NULL, NULL);
     assert_int_equal(r.status, 200);
     client_release(&r);

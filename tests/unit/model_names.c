@@ -1,4 +1,5 @@
-/* tests/unit/model_names.c - names of models: spellings, and the quantization in a name. */
+/* tests/unit/model_names.c - names of models: spellings, the quantization in a name,
+ * and which files are models. */
 #include "report/names.h"
 
 #include <setjmp.h>
@@ -45,11 +46,40 @@ static void quantizations(void **state)
     }
 }
 
+static void files(void **state)
+{
+    (void)state;
+    static const char *const model[] = {
+        "m.gguf",
+        "sub/M.GGUF",
+        "big-00001-of-00003.gguf",
+        "the-best-of-both.gguf",
+        "a-00002-of-three.gguf",
+    };
+    static const char *const tower[] = {"mmproj-F16.gguf", "sub/MMPROJ.gguf", "m.mmproj-Q8_0.gguf"};
+    static const char *const neither[] = {
+        "big-00002-of-00003.gguf", "m.gguf.part", "imatrix_unsloth.gguf", "m.safetensors", ".gguf",
+    };
+    for (size_t i = 0; i < sizeof model / sizeof model[0]; i++) {
+        assert_true(ft_name_is_model(model[i]));
+        assert_false(ft_name_is_mmproj(model[i]));
+    }
+    for (size_t i = 0; i < sizeof tower / sizeof tower[0]; i++) {
+        assert_false(ft_name_is_model(tower[i]));
+        assert_true(ft_name_is_mmproj(tower[i]));
+    }
+    for (size_t i = 0; i < sizeof neither / sizeof neither[0]; i++) {
+        assert_false(ft_name_is_model(neither[i]));
+        assert_false(ft_name_is_mmproj(neither[i]));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(spellings),
         cmocka_unit_test(quantizations),
+        cmocka_unit_test(files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

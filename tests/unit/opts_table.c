@@ -319,6 +319,10 @@ static void llama_command_lines(void **state)
     parsed(FT_CMD_RUN, "-b", "99999", "batch-size", "8192");
     parsed(FT_CMD_RUN, "-fa", NULL, "flash-attn", "on"); /* the value may be left out, */
     parsed(FT_CMD_RUN, "-fa", "--mlock", "mlock", "1");  /* also before another option */
+    parsed(FT_CMD_BENCH, "-fa", "1", "flash-attn", "on");
+    parsed(FT_CMD_SERVE, "-fa", "0", "flash-attn", "off");
+    parsed(FT_CMD_SERVE, "--fit", "disabled", "fit", "off");
+    parsed(FT_CMD_RUN, "--color", "true", "color", "on");
     parsed(FT_CMD_SERVE, "-nkvo", NULL, "kv-offload", "0");
     parsed(FT_CMD_SERVE, "-no-kvu", NULL, "kv-unified", "0");
     parsed(FT_CMD_CHAT, "-no-cnv", NULL, "conversation", "0");

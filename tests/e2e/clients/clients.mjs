@@ -1,5 +1,5 @@
 // Each client does what people do with it: chat, stream, tools, schema, count, images.
-// usage: SCRIPTED REAL SEEING IMAGE.png
+// usage: SCRIPTED REAL SEEING MANAGED IMAGE.png
 import OpenAI from "openai";
 import Anthropic from "@anthropic-ai/sdk";
 import { Ollama } from "ollama";
@@ -10,7 +10,7 @@ import { z } from "zod";
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 
-const [scripted, real, seeing, picture] = process.argv.slice(2);
+const [scripted, real, seeing, managed, picture] = process.argv.slice(2);
 let passed = 0, failed = 0;
 async function test(name, fn) {
     try {
@@ -310,6 +310,143 @@ for (const [where, base] of [["scripted", scripted], ["real", real]]) {
         assert.match(response.headers.get("x-schema-ignored"), /pattern/);
         assert.match(data.warnings[0], /pattern/);
         assert.equal(typeof JSON.parse(data.choices[0].message.content).password, "string");
+    });
+}
+
+// ---- fields and routes that change a response: each is honoured or refused ----
+{
+    const at = (base) => new OpenAI({ baseURL: `${base}/v1`, apiKey: "none", maxRetries: 0 });
+    const openai = at(scripted), own = at(real);
+    const anthropic = new Anthropic({ baseURL: scripted, apiKey: "none", maxRetries: 0 });
+    const claude = new Anthropic({ baseURL: real, apiKey: "none", maxRetries: 0 });
+    const ollama = new Ollama({ host: scripted });
+    const off = { thinking: { type: "disabled" } };
+    const who = [{ role: "user", content: "Who are you?" }];
+    await test("openai: models.retrieve", async () => {
+        const { data } = await openai.models.list();
+        assert.equal((await openai.models.retrieve(data[0].id)).id, data[0].id);
+        await assert.rejects(openai.models.retrieve("none"), (e) => e.status === 404 && e.code === "model_not_found");
+    });
+    await test("anthropic: models.retrieve", async () => {
+        const { data } = await anthropic.models.list();
+        const m = await anthropic.models.retrieve(data[0].id);
+        assert.equal(m.id, data[0].id);
+        assert.equal(m.type, "model");
+        await assert.rejects(anthropic.models.retrieve("none"), Anthropic.NotFoundError);
+    });
+    await test("openai: tool_choice none", async () => {
+        const r = await openai.chat.completions.create({
+            model: "any", messages: say(call("add", { a: 3, b: "x" })), tool_choice: "none", ...quiet,
+            tools: [{ type: "function", function: { name: "add", parameters: add } }],
+        });
+        assert.equal(r.choices[0].message.tool_calls, undefined);
+        assert.ok(!r.choices[0].message.content.includes("<tool_call>"));
+    });
+    await test("anthropic: tool_choice none", async () => {
+        const m = await anthropic.messages.create({
+            model: "any", max_tokens: 99, messages: say(call("add", { a: 3, b: "x" })), ...off,
+            tool_choice: { type: "none" }, tools: [{ name: "add", input_schema: add }],
+        });
+        assert.ok(m.content.every((b) => b.type === "text" && !b.text.includes("<tool_call>")));
+    });
+    await test("ai: toolChoice none", async () => {
+        const model = createOpenAICompatible({ name: "foretoken", baseURL: `${scripted}/v1` })("any");
+        const r = await generateText({
+            model, prompt: "say:" + call("add", { a: 3, b: "x" }), maxRetries: 0, toolChoice: "none",
+            tools: { add: tool({ description: "adds", inputSchema: z.object({ a: z.number().int(), b: z.string() }) }) },
+        });
+        assert.equal(r.toolCalls.length, 0);
+        assert.ok(!r.text.includes("<tool_call>"));
+    });
+    await test("openai: functions", async () => {
+        const r = await openai.chat.completions.create({
+            model: "any", messages: say(call("add", { a: 3, b: "x" })), functions: [{ name: "add", parameters: add }], ...quiet,
+        });
+        assert.equal(r.choices[0].finish_reason, "function_call");
+        assert.deepEqual(JSON.parse(r.choices[0].message.function_call.arguments), { a: 3, b: "x" });
+    });
+    await test("openai: guided_json and structured_outputs", async () => {
+        for (const more of [{ guided_json: schema }, { structured_outputs: { json: schema } }]) {
+            const r = await own.chat.completions.create({ model: "any", messages: who, max_tokens: 200, ...quiet, ...more });
+            assert.deepEqual(Object.keys(JSON.parse(r.choices[0].message.content)), ["name", "age"]);
+        }
+        const r = await own.chat.completions.create({ model: "any", messages: who, ...quiet, guided_choice: ["yes", "no"] });
+        assert.match(r.choices[0].message.content, /^(yes|no)$/);
+    });
+    await test("anthropic: output_config.format", async () => {
+        const m = await claude.messages.create({
+            model: "any", max_tokens: 200, messages: who, ...off, output_config: { format: { type: "json_schema", schema } },
+        });
+        assert.deepEqual(Object.keys(JSON.parse(m.content[0].text)), ["name", "age"]);
+    });
+    await test("openai: responses refuse what the server does not run", async () => {
+        const refused = (body, what) => assert.rejects(openai.responses.create({ model: "any", input: "x", ...body }),
+            (e) => e.status === 400 && what.test(e.message));
+        await refused({ background: true }, /background/);
+        await refused({ tools: [{ type: "web_search" }] }, /web_search/);
+    });
+    await test("openai: log probabilities of a prompt", async () => {
+        const score = async (prompt) => {
+            const r = await own.completions.create({ model: "any", prompt, max_tokens: 0, logprobs: 1, echo: true });
+            assert.equal(r.choices[0].text, prompt);
+            const l = r.choices[0].logprobs;
+            assert.equal(l.tokens.length, r.usage.prompt_tokens);
+            assert.equal(l.token_logprobs[0], null);
+            return l.token_logprobs.slice(1).reduce((a, b) => a + b, 0);
+        };
+        assert.ok((await score("ls lists the files in a folder")) > (await score("ls lists the folder files a in")));
+    });
+    await test("ollama: embeddings, logprobs, suffix", async () => {
+        assert.equal((await ollama.embeddings({ model: "any", prompt: "one two" })).embedding.length, 8);
+        const r = await ollama.generate({ model: "any", prompt: "say:one two", think: false, logprobs: true, top_logprobs: 2 });
+        assert.equal(r.logprobs.length, r.eval_count);
+        assert.equal(r.logprobs[0].top_logprobs.length, 2);
+        const f = await ollama.generate({ model: "any", prompt: "say:one", suffix: " two", options: { num_predict: 1 } });
+        assert.match(f.response, /^one/);
+    });
+    await test("ollama: errors have words", async () => {
+        const words = (e) => /\w/.test(e.message) && !/\[object/.test(e.message);
+        await assert.rejects(ollama.pull({ model: "none" }), (e) => words(e) && /none/.test(e.message));
+        await assert.rejects(ollama.copy({ source: "a", destination: "b" }), (e) => words(e) && /--manage-models/.test(e.message));
+        await assert.rejects(ollama.generate({ model: "any", prompt: "x", images: ["aGk="] }), (e) => words(e) && /vision tower/.test(e.message));
+    });
+}
+
+// ---- Ollama: changes of the store ----
+{
+    const ollama = new Ollama({ host: managed });
+    const names = async () => (await ollama.list()).models.map((m) => m.name).sort();
+    const generate = async (model, more) => (await ollama.generate({ model, prompt: "one two", options: { num_predict: 4 }, ...more })).eval_count;
+    const before = await names();
+    await test("ollama: pull with its progress", async () => {
+        const seen = [];
+        for await (const p of await ollama.pull({ model: "hf.co/me/mine:Q8_0", stream: true })) seen.push(p);
+        assert.equal(seen[0].status, "pulling manifest");
+        assert.equal(seen.at(-1).status, "success");
+        const last = seen.filter((p) => p.total).at(-1);
+        assert.equal(last.completed, last.total);
+        assert.match(last.digest, /^sha256:/);
+        assert.ok((await names()).includes("mine-Q8_0"));
+        assert.equal(await generate("hf.co/me/mine:Q8_0"), 4);
+        await assert.rejects(ollama.pull({ model: "me/none" }), /not found/);
+    });
+    await test("ollama: copy and create", async () => {
+        assert.equal((await ollama.copy({ source: "mine-Q8_0", destination: "second" })).status, "success");
+        assert.equal((await ollama.create({ model: "brief", from: "second", parameters: { num_predict: 1 } })).status, "success");
+        assert.equal(await generate("second"), 4);
+        assert.equal(await generate("brief", { options: {} }), 1);
+    });
+    await test("ollama: keep_alive 0 unloads", async () => {
+        assert.equal(await generate("second", { keep_alive: 0 }), 4);
+        for (let i = 0; i < 100 && (await ollama.ps()).models.some((m) => m.name === "second"); i++)
+            await new Promise((done) => setTimeout(done, 50));
+        assert.ok(!(await ollama.ps()).models.some((m) => m.name === "second"));
+    });
+    await test("ollama: delete", async () => {
+        await assert.rejects(ollama.delete({ model: "mine-Q8_0" }), /is used by/);
+        for (const model of ["brief", "second", "mine-Q8_0"]) assert.equal((await ollama.delete({ model })).status, "success");
+        await assert.rejects(ollama.delete({ model: "second" }), /not found/);
+        assert.deepEqual((await names()).filter((n) => n !== "foretoken-tiny"), before.filter((n) => n !== "foretoken-tiny"));
     });
 }
 

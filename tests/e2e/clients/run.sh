@@ -11,9 +11,20 @@ mkdir -p "$folder"
         @ai-sdk/openai-compatible@2 zod@4 >/dev/null
 cp tests/e2e/clients/*.mjs "$folder"
 scripted=$((20000 + $$ % 10000)) real=$((30000 + $$ % 10000)) seeing=$((40000 + $$ % 10000))
+managed=$((50000 + $$ % 10000)) hub=$((10000 + $$ % 10000))
 mkdir -p "$folder/seeing"
 "$build/foretoken" synth micro q8_0 "$folder/seeing/model.gguf" -q
 "$build/foretoken" synth micro-mmproj f16 "$folder/seeing/mmproj.gguf" -q
+# a host with one repository, from which the managed server downloads
+rm -rf "$folder/hub" "$folder/store"
+mkdir -p "$folder/hub/api/models/me/mine/tree" "$folder/hub/me/mine/resolve/main"
+cp "$folder/seeing/model.gguf" "$folder/hub/me/mine/resolve/main/mine-Q8_0.gguf"
+bytes=$(stat -c %s "$folder/seeing/model.gguf")
+sum=$(sha256sum "$folder/seeing/model.gguf" | cut -d' ' -f1)
+echo '[{"type": "file", "path": "mine-Q8_0.gguf", "size": '"$bytes"', "lfs": {"oid": "'"$sum"'", "size": '"$bytes"'}}]' \
+    >"$folder/hub/api/models/me/mine/tree/main"
+node "$folder/hub.mjs" "$folder/hub" "$hub" &
+host=$!
 mkfifo "$folder/hold.$$"
 "$build/tests/serve_scripted" "$scripted" <"$folder/hold.$$" >/dev/null &
 exec 9>"$folder/hold.$$"
@@ -22,12 +33,15 @@ rm "$folder/hold.$$"
 server=$!
 "$build/foretoken" serve -q --port "$seeing" --temp 0 -c 1024 -m "$folder/seeing/model.gguf" &
 eye=$!
-trap 'exec 9>&-; kill $server $eye 2>/dev/null; wait' EXIT
-for port in $scripted $real $seeing; do
+FT_MODELS=$folder/store HF_ENDPOINT=http://127.0.0.1:$hub \
+    "$build/foretoken" serve -q --port "$managed" --temp 0 -c 1024 --manage-models &
+manager=$!
+trap 'exec 9>&-; kill $server $eye $manager $host 2>/dev/null; wait' EXIT
+for port in $scripted $real $seeing $managed; do
     for _ in $(seq 200); do
         if curl -sf "localhost:$port/health" >/dev/null; then break; fi
         sleep 0.1
     done
 done
 node "$folder/clients.mjs" "http://127.0.0.1:$scripted" "http://127.0.0.1:$real" "http://127.0.0.1:$seeing" \
-    tests/golden-vision/qwen35-vision/image0.png
+    "http://127.0.0.1:$managed" tests/golden-vision/qwen35-vision/image0.png

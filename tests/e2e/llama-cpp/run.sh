@@ -19,10 +19,10 @@ python=${PYTHON:-/usr/bin/python3}
 }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-mkdir -p "$work/models/seeing" "$work/modules" "$work/tree/tools/server"
+mkdir -p "$work/models/seeing" "$work/modules" "$work/tree/tools/server" "$work/tree/tools/mtmd"
 cp -r "$checkout/tools/server/tests" "$work/tree/tools/server"
 ln -s "$checkout/models" "$work/tree/models"
-ln -s "$checkout/tools/mtmd" "$work/tree/tools/mtmd"
+cp "$checkout/tools/mtmd/test-1.jpeg" "$work/tree/tools/mtmd" # no link: --media-path refuses them
 tests=$work/tree/tools/server/tests
 mkdir -p "$tests/tmp"
 cp "$root/models/foretoken-tiny.gguf" "$work/models/model.gguf"
