@@ -304,7 +304,10 @@ const ft_param ft_opts_model[] = {
              "split; auto: the CUDA GPUs if this build supports them and the machine has some (one "
              "if the model fits in its memory), else a discrete GPU with a Vulkan driver if this "
              "build supports that, else the CPU"},
-    {.name = "list-devices", FT_IS_FLAG, DEVICE, .help = "print the devices that this build finds on this machine"},
+    {.name = "list-devices",
+     FT_IS_FLAG,
+     DEVICE,
+     .help = "print the devices that this build finds on this machine"},
     {.name = "split-mode",
      .aliases = "-sm",
      FT_IS_CHOICE("none|layer|expert|row|tensor"),
@@ -328,6 +331,12 @@ const ft_param ft_opts_model[] = {
      .def = "0",
      .env = "LLAMA_ARG_MAIN_GPU",
      .help = "the GPU to use with --split-mode none, counted from 0 in the order of --device"},
+    {.name = "micro-batches",
+     FT_IS_INT("N", 0, 32),
+     DEVICE,
+     .def = "0",
+     .help = "parts into which a step is cut, so that several devices compute their layers at the "
+             "same time (0: as measured, 1: one)"},
     {.name = "gpu-layers",
      .aliases = "-ngl --n-gpu-layers",
      FT_IS_TEXT("N"),

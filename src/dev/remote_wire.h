@@ -9,24 +9,30 @@
 
 typedef enum ft_remote_op {
     /* without an answer */
-    FT_REMOTE_END = 1, /* of the process */
-    FT_REMOTE_CLOSE,   /* of the device */
-    FT_REMOTE_FREE,    /* address */
-    FT_REMOTE_WRITE,   /* address, bytes, the bytes */
-    FT_REMOTE_MOVE,    /* to, from, bytes */
-    FT_REMOTE_PUSH,    /* rank, address, bytes: sends them to the rank */
-    FT_REMOTE_PULL,    /* rank, address, bytes: receives them */
-    FT_REMOTE_UNBIND,  /* weight */
-    FT_REMOTE_RECORD,  /* a batch; an acknowledgement tells that the step begins */
+    FT_REMOTE_END = 1,   /* of the process */
+    FT_REMOTE_CLOSE,     /* of the device */
+    FT_REMOTE_FREE,      /* address */
+    FT_REMOTE_WRITE,     /* address, bytes, the bytes */
+    FT_REMOTE_MOVE,      /* to, from, bytes */
+    FT_REMOTE_PUSH,      /* rank, address, bytes: sends them to the rank */
+    FT_REMOTE_PULL,      /* rank, address, bytes: receives them */
+    FT_REMOTE_KEEP_FREE, /* number */
+    FT_REMOTE_KEEP_CUT,  /* number, bytes */
+    FT_REMOTE_KEEP_SAVE, /* number, offset, address, bytes */
+    FT_REMOTE_KEEP_LOAD, /* number, offset, address, bytes */
+    FT_REMOTE_UNBIND,    /* weight */
+    FT_REMOTE_RECORD,    /* a batch; an acknowledgement tells that the step begins */
     FT_REMOTE_COMMIT,
     /* with an answer */
     FT_REMOTE_OPEN,    /* -> ft_remote_facts */
     FT_REMOTE_MODEL,   /* path: the file that the rank may replace */
     FT_REMOTE_FILE,    /* path, bytes, digest */
     FT_REMOTE_ALLOC,   /* address, bytes */
-    FT_REMOTE_BIND,    /* weight, ft_weight, file and offset, or the bytes */
+    FT_REMOTE_BIND,    /* weight, ft_weight, file and offset, or the bytes; a thread: the address */
     FT_REMOTE_RESERVE, /* ft_dev_limits */
     FT_REMOTE_READ,    /* address, bytes -> the bytes */
+    FT_REMOTE_KEEP,    /* number, bytes */
+    FT_REMOTE_KEEP_READ, /* number, bytes -> the bytes */
     FT_REMOTE_SYNC,
     FT_REMOTE_WEIGHT_BYTES, /* ft_weight -> uint64_t */
     FT_REMOTE_STEP_BYTES,   /* ft_dev_limits -> uint64_t */
@@ -96,6 +102,8 @@ typedef struct ft_remote_weight {
 /* A hash of the size of a file and of samples of its bytes. */
 uint64_t ft_remote_digest(const unsigned char *p, size_t n);
 
-enum { FT_REMOTE_AHEAD = 3 }; /* steps that rank 0 may be ahead of another rank */
+enum { FT_REMOTE_HERE = 1 << 20 }; /* in place of a file: an address of this process */
+enum { FT_REMOTE_KEPT = 1 << 20 }; /* numbers of FT_REMOTE_KEEP are below it */
+enum { FT_REMOTE_AHEAD = 3 };      /* steps that rank 0 may be ahead of another rank */
 
 #endif
