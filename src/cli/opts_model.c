@@ -335,6 +335,7 @@ const ft_param ft_opts_model[] = {
      FT_IS_INT("N", 0, 32),
      DEVICE,
      .def = "0",
+     .unit = "parts",
      .help = "parts into which a step is cut, so that several devices compute their layers at the "
              "same time (0: as measured, 1: one)"},
     {.name = "gpu-layers",

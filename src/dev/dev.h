@@ -61,6 +61,10 @@ struct ft_dev {
     void (*upload)(ft_dev *, void *dst, const void *src, size_t bytes);
     /* Waits for the steps before it. */
     void (*download)(ft_dev *, void *dst, const void *src, size_t bytes);
+    /* Host memory that copies to and from this device are fast with; host_free releases it. NULL:
+     * any memory is. */
+    void *(*host_alloc)(ft_dev *, size_t bytes);
+    void (*host_free)(ft_dev *, void *p);
     /* Copies inside the device, in stream order; does not wait. */
     void (*move)(ft_dev *, void *dst, const void *src, size_t bytes);
     /* Of a device in another process: memory on its machine for copies of what it holds, under a

@@ -74,6 +74,18 @@ void ft_link_send(int to, int tag, const void *p, size_t n)
     if (ft_local_has(to)) ft_local_send(to, tag, p, n);
 }
 
+bool ft_link_direct(void)
+{
+    return false;
+}
+
+ft_status ft_link_send_direct(int to, int tag, const void *p, size_t n, ft_err *err)
+{
+    (void)err;
+    ft_link_send(to, tag, p, n);
+    return FT_OK;
+}
+
 ft_status ft_link_recv(int from, int tag, void *p, size_t n, ft_err *err)
 {
     if (ft_local_has(from)) return recv_local(from, tag, p, n, err);
@@ -91,8 +103,12 @@ ft_status ft_link_take(int from, int tag, void **out, size_t *got, ft_err *err)
 
 #include "base/clock.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <mpi.h>
+#ifdef OPEN_MPI
+#include <mpi-ext.h>
+#endif
 #include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -103,7 +119,7 @@ ft_status ft_link_take(int from, int tag, void **out, size_t *got, ft_err *err)
 #include <unistd.h>
 
 enum {
-    PIECE = 256 << 20,           /* of a message: MPI counts in int */
+    PIECE = FT_LINK_PIECE,       /* of a message: MPI counts in int */
     SPIN_NS = 50 * 1000,         /* waiting without sleeping */
     CHECK_NS = 20 * 1000 * 1000, /* between looks at the connections */
     JOIN_MS = 20 * 1000,
@@ -401,6 +417,40 @@ void ft_link_send(int to, int tag, const void *p, size_t n)
     if (is_gone(to)) return; /* who receives from it will notice */
     for (; n >= PIECE; n -= PIECE, at += PIECE) send_piece(to, tag, at, PIECE);
     send_piece(to, tag, at, n);
+}
+
+bool ft_link_direct(void)
+{
+#if defined(MPIX_CUDA_AWARE_SUPPORT) && MPIX_CUDA_AWARE_SUPPORT
+    return MPIX_Query_cuda_support() == 1;
+#else
+    return false;
+#endif
+}
+
+/* This thread drives the message: the other ones do not use the device. */
+ft_status ft_link_send_direct(int to, int tag, const void *p, size_t n, ft_err *err)
+{
+    MPI_Request r;
+    int64_t look = ft_now_ns() + CHECK_NS;
+    int done = 0;
+    assert(n < PIECE && !ft_local_has(to));
+    pthread_mutex_lock(&job.lock);
+    MPI_Isend(p, (int)n, MPI_BYTE, to, tag, MPI_COMM_WORLD, &r);
+    job.bytes += n;
+    while (!done) {
+        MPI_Test(&r, &done, MPI_STATUS_IGNORE);
+        pthread_mutex_unlock(&job.lock);
+        if (!done) sched_yield();
+        if (!done && ft_now_ns() > look) {
+            look = ft_now_ns() + CHECK_NS;
+            if (gone_rank() >= 0)
+                return ft_fail(err, FT_EIO, "a rank has ended: the model cannot be computed");
+        }
+        pthread_mutex_lock(&job.lock);
+    }
+    pthread_mutex_unlock(&job.lock);
+    return FT_OK;
 }
 
 static bool find_message(int from, int tag, MPI_Message *m, int *bytes)

@@ -42,6 +42,11 @@ uint64_t ft_link_bytes(void); /* of all messages between processes so far, sent 
 
 /* Copies the bytes and returns. */
 void ft_link_send(int to, int tag, const void *p, size_t n);
+/* Whether messages can be sent from device memory and received there (a CUDA-aware MPI). Sends from
+ * it, without a copy; returns when it may change again. Of fewer than FT_LINK_PIECE bytes. */
+#define FT_LINK_PIECE ((size_t)256 << 20)
+bool ft_link_direct(void);
+ft_status ft_link_send_direct(int to, int tag, const void *p, size_t n, ft_err *err);
 /* Waits for the next message and its bytes: n of them if n is given, else as many as it has, in
  * *out (ft_free), with their number in *got. Fails when the sender has ended. */
 ft_status ft_link_recv(int from, int tag, void *p, size_t n, ft_err *err);

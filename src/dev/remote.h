@@ -25,6 +25,7 @@ typedef struct ft_remote_params {
     int threads;
     const char *own;
     ft_dev *dev;
+    bool direct; /* rows are sent from device memory, also where MPI does not say that it can */
 } ft_remote_params;
 ft_status ft_remote_serve(const ft_remote_params *p, ft_err *err);
 /* On rank 0: tells the other ranks to end. And which file is theirs to replace (NULL: none). */

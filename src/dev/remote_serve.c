@@ -158,12 +158,25 @@ static void write_memory(ft_remote_server *s)
     wrote(s);
 }
 
+static void free_staging(ft_remote_server *s)
+{
+    if (s->stage_pinned)
+        s->dev->host_free(s->dev, s->stage);
+    else
+        ft_free(s->stage);
+    s->stage = NULL;
+    s->stage_bytes = 0;
+    s->stage_pinned = false;
+}
+
 static void *staging(ft_remote_server *s, size_t n)
 {
-    if (n > s->stage_bytes) {
-        ft_free(s->stage);
-        s->stage = ft_alloc(s->stage_bytes = n);
-    }
+    if (n <= s->stage_bytes) return s->stage;
+    free_staging(s);
+    s->stage = s->dev && s->dev->host_alloc ? s->dev->host_alloc(s->dev, n) : NULL;
+    s->stage_pinned = s->stage != NULL;
+    if (!s->stage) s->stage = ft_alloc(n);
+    s->stage_bytes = n;
     return s->stage;
 }
 
@@ -187,6 +200,18 @@ static void move_memory(ft_remote_server *s)
     wrote(s);
 }
 
+/* Whether these rows are sent from device memory, or received there: all steps before have run. */
+static bool goes_direct(ft_remote_server *s, size_t n)
+{
+    ft_err err = {0};
+    if (s->failed || ft_local_self() || n >= FT_LINK_PIECE) return false;
+    if (!s->p.direct && (s->dev->unified || !ft_link_direct())) return false;
+    s->dev->commit(s->dev);
+    const ft_status st = s->dev->sync(s->dev, &err);
+    if (st) ft_serve_fail(s, st, err.text);
+    return !st;
+}
+
 static bool rank_exists(uint64_t rank)
 {
     return ft_local_self() || rank < (uint64_t)ft_link_size();
@@ -199,6 +224,12 @@ static void push(ft_remote_server *s)
     const void *from = take_memory(s, &n);
     if (!from || !rank_exists(rank)) {
         ft_serve_fail(s, FT_EFORMAT, "rank 0 wants rows to be sent that do not exist");
+        return;
+    }
+    if (goes_direct(s, n)) {
+        ft_err err = {0};
+        const ft_status st = ft_link_send_direct((int)rank, FT_LINK_ROWS, from, n, &err);
+        if (st) ft_serve_fail(s, st, err.text);
         return;
     }
     if (s->failed) from = staging(s, n); /* the other rank waits for them */
@@ -216,7 +247,7 @@ static void pull(ft_remote_server *s)
         return;
     }
     s->dev->commit(s->dev);
-    const bool direct = s->dev->unified && !s->failed;
+    const bool direct = goes_direct(s, n) || (s->dev->unified && !s->failed);
     void *host = direct ? to : staging(s, n);
     if (ft_link_recv((int)rank, FT_LINK_ROWS, host, n, &err)) ft_serve_fail(s, FT_EIO, err.text);
     if (s->failed) return;
@@ -439,6 +470,7 @@ static void close_device(ft_remote_server *s)
     for (int i = 0; i < s->n_mem; i++) s->dev->free(s->dev, s->mem[i].p);
     for (int i = 0; i < s->n_file; i++) ft_map_close(&s->file[i]);
     for (uint32_t i = 0; i < s->cap_kept; i++) ft_free(s->kept[i].p);
+    free_staging(s);
     for (int i = 0; i < 2; i++) ft_free(s->pages[i]);
     ft_dev_close(s->dev);
     ft_free(s->kept);
@@ -590,8 +622,8 @@ void ft_serve_init(ft_remote_server *s, const ft_remote_params *p)
 void ft_serve_release(ft_remote_server *s)
 {
     close_device(s);
+    free_staging(s);
     ft_free(s->arena);
-    ft_free(s->stage);
     ft_free(s->theirs);
 }
 

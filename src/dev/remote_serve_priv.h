@@ -38,7 +38,8 @@ typedef struct ft_remote_server {
     size_t arena_used;
     void *stage; /* host memory for copies */
     size_t stage_bytes;
-    char *theirs; /* the path that rank 0 has for the model */
+    bool stage_pinned; /* it is the device's */
+    char *theirs;      /* the path that rank 0 has for the model */
     ft_batch batch;
     unsigned char *batch_bytes; /* its arrays */
     size_t batch_cap;

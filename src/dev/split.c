@@ -233,6 +233,30 @@ void ft_split_join_runs(ft_split_mem *m)
     m->n_run = n;
 }
 
+static void free_bounce(ft_split *s)
+{
+    if (s->bounce_of)
+        s->bounce_of->host_free(s->bounce_of, s->bounce);
+    else
+        ft_free(s->bounce);
+    s->bounce = NULL;
+    s->bounce_of = NULL;
+}
+
+/* Memory of the first device that makes copies fast with it. */
+static void bounce_ready(ft_split *s, size_t n)
+{
+    if (n <= s->bounce_bytes) return;
+    free_bounce(s);
+    for (int i = 0; i < s->n && !s->bounce; i++) {
+        ft_dev *d = s->part[i];
+        s->bounce = d->host_alloc ? ft_split_use(s, i)->host_alloc(d, n) : NULL;
+        s->bounce_of = s->bounce ? d : NULL;
+    }
+    if (!s->bounce) s->bounce = ft_alloc(n);
+    s->bounce_bytes = n;
+}
+
 void ft_split_copy(ft_split *s, int from, void *src, int to, void *dst, size_t n)
 {
     ft_dev *a = s->part[from], *b = s->part[to];
@@ -240,10 +264,7 @@ void ft_split_copy(ft_split *s, int from, void *src, int to, void *dst, size_t n
     ft_split_commit_part(s, to);
     if (s->plans.only) return;
     if (b->copy_from && b->copy_from(b, dst, a, src, n)) return;
-    if (!b->unified && !a->unified && n > s->bounce_bytes) {
-        ft_free(s->bounce);
-        s->bounce = ft_alloc(s->bounce_bytes = n);
-    }
+    if (!b->unified && !a->unified) bounce_ready(s, n);
     void *host = b->unified ? dst : a->unified ? src : s->bounce;
     if (!a->unified || b->unified) ft_split_use(s, from)->download(a, host, src, n);
     if (!b->unified) ft_split_use(s, to)->upload(b, dst, host, n);
@@ -500,9 +521,9 @@ static void close(ft_dev *d)
 {
     ft_split *s = (ft_split *)d;
     ft_split_free_rows(s);
+    free_bounce(s);
     for (int i = s->n - 1; i >= 0; i--) ft_dev_close(ft_split_use(s, i));
     ft_split_drop_plans(s);
-    ft_free(s->bounce);
     ft_free(s->mem);
     ft_free(s);
 }

@@ -111,6 +111,7 @@ typedef struct ft_split {
     int n_mem, cap_mem; /* sorted by the address that callers use */
     void *bounce;       /* for copies between two devices without host memory */
     size_t bounce_bytes;
+    ft_dev *bounce_of; /* the device that has allocated it; NULL: none has */
     char words[256];
 } ft_split;
 
