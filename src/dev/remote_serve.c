@@ -281,7 +281,10 @@ static void keep_memory(ft_remote_server *s)
     ft_status st = FT_OK;
     if (number >= FT_REMOTE_KEPT || (number < s->cap_kept && s->kept[number].p) || !bytes)
         ft_serve_fail(s, FT_EFORMAT, "rank 0 makes a copy that it has already");
-    unsigned char *p = s->failed || bytes > SIZE_MAX / 2 ? NULL : ft_try_alloc(bytes);
+    uint64_t all = 0;
+    for (int i = 0; i < s->n_mem; i++) all += s->mem[i].bytes;
+    if (bytes > all) ft_serve_fail(s, FT_EFORMAT, "rank 0 makes a copy that is too large");
+    unsigned char *p = s->failed ? NULL : ft_try_alloc(bytes);
     if (!p) st = ft_fail(&err, FT_ENOMEM, "no memory for a copy");
     if (p && number >= s->cap_kept) {
         const uint32_t cap = 2 * number + 64;

@@ -9,19 +9,15 @@
 
 typedef enum ft_remote_op {
     /* without an answer */
-    FT_REMOTE_END = 1,   /* of the process */
-    FT_REMOTE_CLOSE,     /* of the device */
-    FT_REMOTE_FREE,      /* address */
-    FT_REMOTE_WRITE,     /* address, bytes, the bytes */
-    FT_REMOTE_MOVE,      /* to, from, bytes */
-    FT_REMOTE_PUSH,      /* rank, address, bytes: sends them to the rank */
-    FT_REMOTE_PULL,      /* rank, address, bytes: receives them */
-    FT_REMOTE_KEEP_FREE, /* number */
-    FT_REMOTE_KEEP_CUT,  /* number, bytes */
-    FT_REMOTE_KEEP_SAVE, /* number, offset, address, bytes */
-    FT_REMOTE_KEEP_LOAD, /* number, offset, address, bytes */
-    FT_REMOTE_UNBIND,    /* weight */
-    FT_REMOTE_RECORD,    /* a batch; an acknowledgement tells that the step begins */
+    FT_REMOTE_END = 1, /* of the process */
+    FT_REMOTE_CLOSE,   /* of the device */
+    FT_REMOTE_FREE,    /* address */
+    FT_REMOTE_WRITE,   /* address, bytes, the bytes */
+    FT_REMOTE_MOVE,    /* to, from, bytes */
+    FT_REMOTE_PUSH,    /* rank, address, bytes: sends them to the rank */
+    FT_REMOTE_PULL,    /* rank, address, bytes: receives them */
+    FT_REMOTE_UNBIND,  /* weight */
+    FT_REMOTE_RECORD,  /* a batch; an acknowledgement tells that the step begins */
     FT_REMOTE_COMMIT,
     /* with an answer */
     FT_REMOTE_OPEN,    /* -> ft_remote_facts */
@@ -31,8 +27,6 @@ typedef enum ft_remote_op {
     FT_REMOTE_BIND,    /* weight, ft_weight, file and offset, or the bytes; a thread: the address */
     FT_REMOTE_RESERVE, /* ft_dev_limits */
     FT_REMOTE_READ,    /* address, bytes -> the bytes */
-    FT_REMOTE_KEEP,    /* number, bytes */
-    FT_REMOTE_KEEP_READ, /* number, bytes -> the bytes */
     FT_REMOTE_SYNC,
     FT_REMOTE_WEIGHT_BYTES, /* ft_weight -> uint64_t */
     FT_REMOTE_STEP_BYTES,   /* ft_dev_limits -> uint64_t */
@@ -66,6 +60,13 @@ typedef enum ft_remote_op {
     FT_REMOTE_CENTROID_HEAD,
     FT_REMOTE_IMAGE_ROWS,
     FT_REMOTE_MIX,
+    /* copies of device memory that stay there */
+    FT_REMOTE_KEEP,      /* number, bytes; with an answer */
+    FT_REMOTE_KEEP_FREE, /* number */
+    FT_REMOTE_KEEP_CUT,  /* number, bytes */
+    FT_REMOTE_KEEP_SAVE, /* number, offset, address, bytes */
+    FT_REMOTE_KEEP_LOAD, /* number, offset, address, bytes */
+    FT_REMOTE_KEEP_READ, /* number, bytes -> the bytes */
 } ft_remote_op;
 
 typedef struct ft_remote_facts {

@@ -43,6 +43,7 @@ for n in 2 3; do
     works "prefix checkpoints that stay with $n ranks" ranks $n "$mpi/rank_prefix"
 done
 FT_TEST_DIRECT=1 works "rows that are sent from device memory, on 3 ranks" ranks 3 "$mpi/pipeline"
+works "images on 3 ranks" ranks 3 "$mpi/images"
 works "adapters on 2 ranks" ranks 2 "$mpi/lora"
 works "the ends of responses on 2 ranks" ranks 2 "$mpi/ending"
 unset FT_TEST_DEV
