@@ -190,9 +190,11 @@ typedef struct ft_llm_params {
     const char *image_background; /* "RRGGBB" on which transparent images are blended; NULL: their
                                    * alpha is ignored */
     int image_cache_mib;          /* host memory for the rows of recent images */
-    int score_rows; /* prompt tokens per step that can be scored, by ft_llm_perplexity and
-                     * ft_request.score_prompt: 64 to 8192; 0: neither is used */
-    bool no_mmap;   /* read the file instead of mapping it */
+    int micro_batches; /* parts of a step, if layers are on several devices, which compute them at
+                        * the same time; 0: as measured, 1: one */
+    int score_rows;    /* prompt tokens per step that can be scored, by ft_llm_perplexity and
+                        * ft_request.score_prompt: 64 to 8192; 0: neither is used */
+    bool no_mmap;      /* read the file instead of mapping it */
     /* Called while a file is loaded, with the bytes loaded so far and in all, and once more with
      * what = NULL when it is loaded or has failed. On any thread, one call at a time; may be NULL.
      */

@@ -75,7 +75,10 @@ static inline ft_dev *inv_dev_ranks(int threads)
     ft_err err = {0};
     ft_status st = started ? FT_OK : ft_link_open("test", &err);
     if (!st && ft_link_rank()) {
-        st = ft_remote_serve(&(ft_remote_params){.device = "cpu", .threads = 1}, &err);
+        st = ft_remote_serve(&(ft_remote_params){.device = "cpu",
+                                                 .threads = 1,
+                                                 .direct = getenv("FT_TEST_DIRECT") != NULL},
+                             &err);
         ft_link_close();
         if (st) fprintf(stderr, "rank %d: %s\n", ft_link_rank(), err.text);
         exit(st != 0);

@@ -1,9 +1,22 @@
 /* api/devices.c - the devices of a model: --device, --split-mode, --main-gpu. */
 #include "api/model.h"
 #include "base/mem.h"
+#include "base/pool.h"
 #include "dev/remote.h"
 
 #include <stdio.h>
+#include <strings.h>
+
+/* Threads of each CPU device: they compute at the same time. */
+static int threads_each(const ft_llm_params *p)
+{
+    int n = 0;
+    for (const char *at = p->device; at; at = strchr(at, ',')) {
+        at += *at == ',';
+        n += !strncasecmp(at, "cpu", 3) || !strncasecmp(at, "none", 4);
+    }
+    return p->threads > 0 || n < 2 ? p->threads : FT_MAX(1, ft_cpu_count() / n);
+}
 
 static ft_status add_device(ft_llm *m, const char *name, int threads, ft_err *err)
 {
@@ -56,12 +69,13 @@ ft_status ft_llm_open_devices(ft_llm *m, const ft_llm_params *p, ft_err *err)
     if (!one && strcmp(mode, "layer") && strcmp(mode, "expert"))
         return ft_fail(err, FT_EINVAL, "split mode \"%.40s\", want layer, expert or none", mode);
     if (!strcmp(p->device, "auto")) return open_auto(m, p, one, err);
+    const int threads = one ? p->threads : threads_each(p);
     char *list = ft_strdup(p->device);
     ft_status st = FT_OK;
     int i = 0;
     for (char *at = list, *next; at && !st; at = next, i++) {
         if ((next = strchr(at, ','))) *next++ = 0;
-        if (!one || i == p->main_gpu || (!i && !next)) st = add_device(m, at, p->threads, err);
+        if (!one || i == p->main_gpu || (!i && !next)) st = add_device(m, at, threads, err);
     }
     if (!st && !m->dev)
         st = ft_fail(err, FT_EINVAL, "main GPU %d of the devices %.80s, want 0 to %d", p->main_gpu,

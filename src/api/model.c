@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "dev/link.h"
+#include "engine/micro.h"
 #include "kv/plan.h"
 #include "model/rank.h"
 #include "text/stream.h"
@@ -267,12 +267,10 @@ static ft_status open_trace(ft_llm *m, const ft_llm_params *p, ft_err *err)
     return FT_OK;
 }
 
-/* GPUs need many rows per step: with experts, each expert gets only a few of them. Ranks compute
- * the steps of a prompt at the same time: there should be several. */
+/* GPUs need many rows per step: with experts, each expert gets only a few of them. */
 static int batch_of(const ft_llm_params *p, const ft_dev *dev)
 {
-    const int most = dev->captures ? 2048 : 512;
-    return p->batch ? p->batch : ft_link_size() > 1 ? most / 4 : most;
+    return p->batch ? p->batch : dev->captures ? 2048 : 512;
 }
 
 ft_status ft_llm_engine_params(ft_engine_params *e, const ft_model *m, const ft_llm_params *p,
@@ -286,6 +284,7 @@ ft_status ft_llm_engine_params(ft_engine_params *e, const ft_model *m, const ft_
                             .no_head = !(d->kinds & (FT_SPEC_HEAD | FT_SPEC_MODEL)),
                             .reject = p->spec_reject,
                             .adapt = !p->draft_fixed,
+                            .micro = p->micro_batches,
                             .score_rows = p->score_rows};
     ft_status st;
     if ((st = cache_types(e, p, err))) return st;
@@ -293,6 +292,9 @@ ft_status ft_llm_engine_params(ft_engine_params *e, const ft_model *m, const ft_
         return ft_fail(err, FT_EINVAL, "%d slots, want 1 to 4096", p->slots);
     if (e->rows < FT_CHUNK_ROWS || e->rows > 8192)
         return ft_fail(err, FT_EINVAL, "a batch of %d, want %d to 8192", e->rows, FT_CHUNK_ROWS);
+    if (p->micro_batches < 0 || p->micro_batches > FT_MICRO_MAX)
+        return ft_fail(err, FT_EINVAL, "%d micro-batches, want 0 to %d", p->micro_batches,
+                       FT_MICRO_MAX);
     if (p->score_rows && (p->score_rows < FT_CHUNK_ROWS || p->score_rows > 8192))
         return ft_fail(err, FT_EINVAL, "%d score_rows, want 0 or %d to 8192", p->score_rows,
                        FT_CHUNK_ROWS);

@@ -394,7 +394,7 @@ static void order_devices(plan *a, const ft_llm *m, int *listed)
     }
     a->host_shares = a->host_shares && m->n_more;
     for (int i = a->n - 1; i >= FT_SPLIT_FAST; i--)
-        if (!a->part[i]->remote) a->local = i;
+        if (!a->part[i]->remote && !is_cpu(a->part[i])) a->local = i;
 }
 
 /* --tensor-split: "3,1", or "3/1". */

@@ -240,6 +240,7 @@ ft_status ft_model_opts_params(ft_model_opts *mo, const ft_opts *o, ft_llm_param
     if (st) return st;
     p->device = ft_opts_text(o, "device");
     p->split_mode = split_mode(o);
+    p->micro_batches = (int)ft_opts_int(o, "micro-batches");
     p->tensor_split = ft_opts_text(o, "tensor-split");
     p->main_gpu = (int)ft_opts_int(o, "main-gpu");
     if ((st = place_opts(o, p, err))) return st;

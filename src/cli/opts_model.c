@@ -333,6 +333,13 @@ const ft_param ft_opts_model[] = {
      .def = "0",
      .env = "LLAMA_ARG_MAIN_GPU",
      .help = "the GPU to use with --split-mode none, counted from 0 in the order of --device"},
+    {.name = "micro-batches",
+     FT_IS_INT("N", 0, 32),
+     DEVICE,
+     .def = "0",
+     .unit = "parts",
+     .help = "parts into which a step is cut, so that several devices compute their layers at the "
+             "same time (0: as measured, 1: one)"},
     {.name = "gpu-layers",
      .aliases = "-ngl --n-gpu-layers",
      FT_IS_TEXT("N"),

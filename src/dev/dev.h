@@ -37,8 +37,12 @@ struct ft_dev {
     bool captures;   /* steps are captured; the first steps of a shape are slow */
     bool uncaptured; /* set by replay: this step had no graph, so its time is not typical */
     bool pipelined;  /* a step may be recorded while earlier ones run: record copies the batch */
-    double busy_s;   /* seconds from the start of steps on the device to their end, in total, by
-                      * its own clock; 0: it has none */
+    /* Of a device made of several: how many compute the layers of a step one after another, each at
+     * the same time as the others compute other steps; 0: one device. And the rows of a prompt that
+     * keep each of them busy. */
+    int stages, part_rows;
+    double busy_s; /* seconds from the start of steps on the device to their end, in total, by
+                    * its own clock; 0: it has none */
     const ft_batch *batch; /* of the step being recorded */
 
     /* The tensor that the next bind or alloc calls belong to; NULL: activations; FT_ALLOC_SCRATCH:
@@ -57,8 +61,23 @@ struct ft_dev {
     void (*upload)(ft_dev *, void *dst, const void *src, size_t bytes);
     /* Waits for the steps before it. */
     void (*download)(ft_dev *, void *dst, const void *src, size_t bytes);
+    /* Host memory that copies to and from this device are fast with; host_free releases it. NULL:
+     * any memory is. */
+    void *(*host_alloc)(ft_dev *, size_t bytes);
+    void (*host_free)(ft_dev *, void *p);
     /* Copies inside the device, in stream order; does not wait. */
     void (*move)(ft_dev *, void *dst, const void *src, size_t bytes);
+    /* Of a device in another process: memory on its machine for copies of what it holds, under a
+     * number; 0: there is none left. Copies into it and out of it are in the order of steps and do
+     * not wait; keep_cut removes the first bytes, keep_read waits. NULL: copies are made here. */
+    uint32_t (*keep)(ft_dev *, size_t bytes);
+    void (*keep_free)(ft_dev *, uint32_t kept);
+    void (*keep_cut)(ft_dev *, uint32_t kept, size_t bytes);
+    void (*keep_save)(ft_dev *, uint32_t kept, size_t at, const void *src, size_t bytes);
+    void (*keep_load)(ft_dev *, void *dst, uint32_t kept, size_t at, size_t bytes);
+    void (*keep_read)(ft_dev *, void *host, uint32_t kept, size_t bytes);
+    /* Of a device made of several: the one that holds this memory; NULL: all of them. */
+    ft_dev *(*holder)(ft_dev *, const void *p);
     /* Makes w->data usable by ops: uses the mapped bytes as they are, copies or repacks them. */
     ft_status (*bind)(ft_dev *, ft_weight *w, const void *host, ft_err *err);
     void (*unbind)(ft_dev *, ft_weight *w);

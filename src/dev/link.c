@@ -1,6 +1,9 @@
 #define _GNU_SOURCE
 #include "dev/link.h"
 
+#include "base/mem.h"
+#include "dev/link_local.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -21,6 +24,18 @@ bool ft_ranks_alike(const ft_rank_hello *all, int n, char *why, size_t cap)
     return true;
 }
 
+static const ft_rank_info alone = {.local_size = 1};
+
+/* As ft_link_recv, from a thread of this process. */
+static ft_status recv_local(int from, int tag, void *p, size_t n, ft_err *err)
+{
+    size_t got = 0;
+    void *bytes = ft_local_take(from, tag, &got);
+    if (got == n && n) memcpy(p, bytes, n);
+    ft_free(bytes);
+    return got == n ? FT_OK : ft_fail(err, FT_EFORMAT, "%zu bytes from a thread, want %zu", got, n);
+}
+
 #ifndef FT_HAVE_MPI
 
 ft_status ft_link_open(const char *version, ft_err *err)
@@ -35,7 +50,7 @@ void ft_link_close(void)
 
 int ft_link_rank(void)
 {
-    return 0;
+    return ft_local_self();
 }
 
 int ft_link_size(void)
@@ -45,41 +60,55 @@ int ft_link_size(void)
 
 const ft_rank_info *ft_link_info(int rank)
 {
-    static const ft_rank_info none = {.local_size = 1};
     (void)rank;
-    return &none;
+    return &alone;
+}
+
+uint64_t ft_link_bytes(void)
+{
+    return 0;
 }
 
 void ft_link_send(int to, int tag, const void *p, size_t n)
 {
-    (void)to, (void)tag, (void)p, (void)n;
+    if (ft_local_has(to)) ft_local_send(to, tag, p, n);
+}
+
+bool ft_link_direct(void)
+{
+    return false;
+}
+
+ft_status ft_link_send_direct(int to, int tag, const void *p, size_t n, ft_err *err)
+{
+    (void)err;
+    ft_link_send(to, tag, p, n);
+    return FT_OK;
 }
 
 ft_status ft_link_recv(int from, int tag, void *p, size_t n, ft_err *err)
 {
-    (void)tag, (void)p, (void)n;
+    if (ft_local_has(from)) return recv_local(from, tag, p, n, err);
     return ft_fail(err, FT_EUNSUPPORTED, "no rank %d: this build has no MPI", from);
 }
 
 ft_status ft_link_take(int from, int tag, void **out, size_t *got, ft_err *err)
 {
-    (void)out, (void)got;
-    return ft_link_recv(from, tag, NULL, 0, err);
-}
-
-bool ft_link_waiting(int from, int tag)
-{
-    (void)from, (void)tag;
-    return false;
+    if (!ft_local_has(from)) return ft_link_recv(from, tag, NULL, 0, err);
+    *out = ft_local_take(from, tag, got);
+    return FT_OK;
 }
 
 #else
 
 #include "base/clock.h"
-#include "base/mem.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <mpi.h>
+#ifdef OPEN_MPI
+#include <mpi-ext.h>
+#endif
 #include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -90,7 +119,7 @@ bool ft_link_waiting(int from, int tag)
 #include <unistd.h>
 
 enum {
-    PIECE = 256 << 20,           /* of a message: MPI counts in int */
+    PIECE = FT_LINK_PIECE,       /* of a message: MPI counts in int */
     SPIN_NS = 50 * 1000,         /* waiting without sleeping */
     CHECK_NS = 20 * 1000 * 1000, /* between looks at the connections */
     JOIN_MS = 20 * 1000,
@@ -112,12 +141,13 @@ static struct {
     pthread_cond_t more;
     pthread_t pump;
     parcel *sent;
+    uint64_t bytes;
     bool end;
 } job = {.size = 1, .lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER};
 
 int ft_link_rank(void)
 {
-    return job.rank;
+    return ft_local_self() ? ft_local_self() : job.rank;
 }
 
 int ft_link_size(void)
@@ -127,8 +157,7 @@ int ft_link_size(void)
 
 const ft_rank_info *ft_link_info(int rank)
 {
-    static const ft_rank_info none = {.local_size = 1};
-    return job.info ? &job.info[rank] : &none;
+    return job.info && !ft_local_has(rank) ? &job.info[rank] : &alone;
 }
 
 /* ---- connections ---- */
@@ -356,6 +385,14 @@ void ft_link_close(void)
 
 /* ---- messages ---- */
 
+uint64_t ft_link_bytes(void)
+{
+    pthread_mutex_lock(&job.lock);
+    const uint64_t n = job.bytes;
+    pthread_mutex_unlock(&job.lock);
+    return n;
+}
+
 static void send_piece(int to, int tag, const void *p, size_t n)
 {
     parcel *at = ft_realloc(NULL, sizeof *at + n);
@@ -364,6 +401,7 @@ static void send_piece(int to, int tag, const void *p, size_t n)
     MPI_Isend(at->bytes, (int)n, MPI_BYTE, to, tag, MPI_COMM_WORLD, &at->request);
     at->next = job.sent;
     job.sent = at;
+    job.bytes += n;
     pthread_cond_signal(&job.more);
     pthread_mutex_unlock(&job.lock);
 }
@@ -372,9 +410,47 @@ static void send_piece(int to, int tag, const void *p, size_t n)
 void ft_link_send(int to, int tag, const void *p, size_t n)
 {
     const unsigned char *at = p;
+    if (ft_local_has(to)) {
+        ft_local_send(to, tag, p, n);
+        return;
+    }
     if (is_gone(to)) return; /* who receives from it will notice */
     for (; n >= PIECE; n -= PIECE, at += PIECE) send_piece(to, tag, at, PIECE);
     send_piece(to, tag, at, n);
+}
+
+bool ft_link_direct(void)
+{
+#if defined(MPIX_CUDA_AWARE_SUPPORT) && MPIX_CUDA_AWARE_SUPPORT
+    return MPIX_Query_cuda_support() == 1;
+#else
+    return false;
+#endif
+}
+
+/* This thread drives the message: the other ones do not use the device. */
+ft_status ft_link_send_direct(int to, int tag, const void *p, size_t n, ft_err *err)
+{
+    MPI_Request r;
+    int64_t look = ft_now_ns() + CHECK_NS;
+    int done = 0;
+    assert(n < PIECE && !ft_local_has(to));
+    pthread_mutex_lock(&job.lock);
+    MPI_Isend(p, (int)n, MPI_BYTE, to, tag, MPI_COMM_WORLD, &r);
+    job.bytes += n;
+    while (!done) {
+        MPI_Test(&r, &done, MPI_STATUS_IGNORE);
+        pthread_mutex_unlock(&job.lock);
+        if (!done) sched_yield();
+        if (!done && ft_now_ns() > look) {
+            look = ft_now_ns() + CHECK_NS;
+            if (gone_rank() >= 0)
+                return ft_fail(err, FT_EIO, "a rank has ended: the model cannot be computed");
+        }
+        pthread_mutex_lock(&job.lock);
+    }
+    pthread_mutex_unlock(&job.lock);
+    return FT_OK;
 }
 
 static bool find_message(int from, int tag, MPI_Message *m, int *bytes)
@@ -384,15 +460,6 @@ static bool find_message(int from, int tag, MPI_Message *m, int *bytes)
     pthread_mutex_lock(&job.lock);
     MPI_Improbe(from, tag, MPI_COMM_WORLD, &found, m, &st);
     if (found) MPI_Get_count(&st, MPI_BYTE, bytes);
-    pthread_mutex_unlock(&job.lock);
-    return found;
-}
-
-bool ft_link_waiting(int from, int tag)
-{
-    int found = 0;
-    pthread_mutex_lock(&job.lock);
-    MPI_Iprobe(from, tag, MPI_COMM_WORLD, &found, MPI_STATUS_IGNORE);
     pthread_mutex_unlock(&job.lock);
     return found;
 }
@@ -427,6 +494,7 @@ static void receive(MPI_Message *m, void *p, int n)
     int done = 0;
     pthread_mutex_lock(&job.lock);
     MPI_Imrecv(p, n, MPI_BYTE, m, &r);
+    job.bytes += (uint64_t)n;
     MPI_Test(&r, &done, MPI_STATUS_IGNORE);
     pthread_mutex_unlock(&job.lock);
     while (!done) {
@@ -440,6 +508,7 @@ static void receive(MPI_Message *m, void *p, int n)
 ft_status ft_link_recv(int from, int tag, void *p, size_t n, ft_err *err)
 {
     unsigned char *at = p;
+    if (ft_local_has(from)) return recv_local(from, tag, p, n, err);
     for (;;) {
         const size_t want = n >= PIECE ? PIECE : n;
         MPI_Message m;
@@ -459,6 +528,10 @@ ft_status ft_link_take(int from, int tag, void **out, size_t *got, ft_err *err)
 {
     unsigned char *all = NULL;
     size_t n = 0;
+    if (ft_local_has(from)) {
+        *out = ft_local_take(from, tag, got);
+        return FT_OK;
+    }
     for (int bytes = PIECE; bytes == PIECE;) {
         MPI_Message m;
         const ft_status st = wait_message(from, tag, &m, &bytes, err);

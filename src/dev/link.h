@@ -4,7 +4,7 @@
  *
  * Besides MPI, every rank has a TCP connection to rank 0 on which nothing is sent: it ends when a
  * process ends, so that no rank waits for one that is gone. In builds without MPI=1 there is one
- * rank. */
+ * rank, besides threads of this process (dev/link_local.h). */
 #ifndef FT_DEV_LINK_H
 #define FT_DEV_LINK_H
 
@@ -38,12 +38,18 @@ int ft_link_rank(void);
 int ft_link_size(void);
 const ft_rank_info *ft_link_info(int rank); /* on rank 0 of all ranks, else of this rank */
 
+uint64_t ft_link_bytes(void); /* of all messages between processes so far, sent and received */
+
 /* Copies the bytes and returns. */
 void ft_link_send(int to, int tag, const void *p, size_t n);
+/* Whether messages can be sent from device memory and received there (a CUDA-aware MPI). Sends from
+ * it, without a copy; returns when it may change again. Of fewer than FT_LINK_PIECE bytes. */
+#define FT_LINK_PIECE ((size_t)256 << 20)
+bool ft_link_direct(void);
+ft_status ft_link_send_direct(int to, int tag, const void *p, size_t n, ft_err *err);
 /* Waits for the next message and its bytes: n of them if n is given, else as many as it has, in
  * *out (ft_free), with their number in *got. Fails when the sender has ended. */
 ft_status ft_link_recv(int from, int tag, void *p, size_t n, ft_err *err);
 ft_status ft_link_take(int from, int tag, void **out, size_t *got, ft_err *err);
-bool ft_link_waiting(int from, int tag); /* whether a message is there */
 
 #endif

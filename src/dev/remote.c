@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "dev/batch_shape.h"
+#include "dev/link_local.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -17,9 +18,12 @@ enum {
     SAMPLES = 256,
 };
 
-#define RANGE_BYTES (UINT64_C(1) << 42) /* of those addresses */
+/* Their number, for a rank and for a thread; the first of them stand for weights. */
+#define RANGE_BYTES  (UINT64_C(1) << 42)
+#define THREAD_BYTES (UINT64_C(1) << 38)
+#define WEIGHT_BYTES (UINT64_C(1) << 24)
 
-/* The devices that are open, by rank: before one is waited for, all must have their commands. */
+/* The devices of ranks that are open: before one is waited for, all must have their commands. */
 static ft_remote *open_devices[FT_SPLIT_RANKS];
 static const char *model_path;
 
@@ -42,8 +46,10 @@ void ft_remote_flush(ft_remote *r)
     ft_buf_clear(&r->cmd);
 }
 
-static void flush_all(void)
+static void flush_all(ft_remote *r)
 {
+    ft_remote_flush(r);
+    if (r->thread) return; /* others may belong to another engine */
     for (int i = 0; i < FT_SPLIT_RANKS; i++)
         if (open_devices[i]) ft_remote_flush(open_devices[i]);
 }
@@ -90,7 +96,7 @@ static ft_status answer(ft_remote *r, void *out, size_t n, ft_err *err)
 {
     ft_remote_answer a;
     ft_err why = {0};
-    flush_all();
+    flush_all(r);
     if (!r->failed && !ft_link_recv(r->rank, FT_LINK_REPLY, &a, sizeof a, &why) && !a.status) {
         r->asked = false;
         if (a.bytes != (uint32_t)n)
@@ -117,7 +123,7 @@ static void *remote_alloc(ft_dev *d, size_t bytes)
 {
     ft_remote *r = (ft_remote *)d;
     const uint64_t size = ft_round_up(bytes + 1, ALIGN);
-    if (size > RANGE_BYTES - r->used) return NULL;
+    if (size > r->bytes - r->used) return NULL;
     void *at = r->range + r->used;
     ft_remote_begin(r, FT_REMOTE_ALLOC);
     put_address(r, at);
@@ -160,6 +166,75 @@ static void move(ft_dev *d, void *dst, const void *src, size_t bytes)
     put_address(r, dst);
     put_address(r, src);
     put_u64(r, bytes);
+}
+
+/* ---- copies that stay there ---- */
+
+static void put_u32(ft_remote *r, uint32_t v)
+{
+    ft_remote_put(r, &v, sizeof v);
+}
+
+static void keep_free(ft_dev *d, uint32_t kept)
+{
+    ft_remote *r = (ft_remote *)d;
+    ft_remote_begin(r, FT_REMOTE_KEEP_FREE);
+    put_u32(r, kept);
+    r->free_kept[r->n_free_kept++] = kept;
+}
+
+static uint32_t keep(ft_dev *d, size_t bytes)
+{
+    ft_remote *r = (ft_remote *)d;
+    if (!r->n_free_kept) {
+        if (r->top_kept + 1 == FT_REMOTE_KEPT) return 0;
+        r->free_kept = ft_realloc(r->free_kept, sizeof *r->free_kept * (r->top_kept + 1));
+        r->free_kept[r->n_free_kept++] = ++r->top_kept;
+    }
+    const uint32_t kept = r->free_kept[r->n_free_kept - 1];
+    ft_remote_begin(r, FT_REMOTE_KEEP);
+    put_u32(r, kept);
+    put_u64(r, bytes);
+    if (answer(r, NULL, 0, NULL)) return 0;
+    r->n_free_kept--;
+    return kept;
+}
+
+static void keep_cut(ft_dev *d, uint32_t kept, size_t bytes)
+{
+    ft_remote *r = (ft_remote *)d;
+    ft_remote_begin(r, FT_REMOTE_KEEP_CUT);
+    put_u32(r, kept);
+    put_u64(r, bytes);
+}
+
+static void put_piece(ft_remote *r, ft_remote_op op, uint32_t kept, size_t at, const void *p,
+                      size_t bytes)
+{
+    ft_remote_begin(r, op);
+    put_u32(r, kept);
+    put_u64(r, at);
+    put_address(r, p);
+    put_u64(r, bytes);
+}
+
+static void keep_save(ft_dev *d, uint32_t kept, size_t at, const void *src, size_t bytes)
+{
+    put_piece((ft_remote *)d, FT_REMOTE_KEEP_SAVE, kept, at, src, bytes);
+}
+
+static void keep_load(ft_dev *d, void *dst, uint32_t kept, size_t at, size_t bytes)
+{
+    put_piece((ft_remote *)d, FT_REMOTE_KEEP_LOAD, kept, at, dst, bytes);
+}
+
+static void keep_read(ft_dev *d, void *host, uint32_t kept, size_t bytes)
+{
+    ft_remote *r = (ft_remote *)d;
+    ft_remote_begin(r, FT_REMOTE_KEEP_READ);
+    put_u32(r, kept);
+    put_u64(r, bytes);
+    answer(r, host, bytes, NULL);
 }
 
 /* From a device of this rank the bytes travel with the commands, from another rank directly. */
@@ -214,7 +289,10 @@ static ft_status bind(ft_dev *d, ft_weight *w, const void *host, ft_err *err)
     ft_mapped f;
     uint64_t number = 0, at = 0;
     w->row_bytes = ft_type_row(w->type, (size_t)w->k);
-    if (ft_map_find(host, &f)) {
+    if (r->thread) {
+        number = FT_REMOTE_HERE;
+        at = (uintptr_t)host;
+    } else if (ft_map_find(host, &f)) {
         const ft_status st = file_number(r, &f, &number, err);
         if (st) return st;
         at = (uint64_t)((const unsigned char *)host - f.data);
@@ -367,14 +445,14 @@ static void record(ft_dev *d, const ft_batch *b)
     d->batch = b;
     /* Rows on their way take memory: this rank may only be a few steps ahead. */
     while (!r->failed && r->steps - r->begun >= FT_REMOTE_AHEAD) {
-        flush_all();
+        flush_all(r);
         if (ft_link_recv(r->rank, FT_LINK_ACK, &byte, 1, &why))
             fail(r, &why);
         else
             r->begun++;
     }
     r->steps++;
-    r->no_output = b->n_out == 0;
+    r->output = r->output || b->n_out;
     ft_remote_begin(r, FT_REMOTE_RECORD);
     put_batch(r, b);
 }
@@ -402,42 +480,57 @@ static ft_status sync(ft_dev *d, ft_err *err)
         if (err) *err = r->error;
         return r->failed;
     }
-    if (!r->asked || r->no_output) return FT_OK;
+    if (!r->asked || !r->output) return FT_OK;
+    r->output = false;
     ft_remote_begin(r, FT_REMOTE_SYNC);
     return answer(r, NULL, 0, err);
 }
 
 /* ---- open and close ---- */
 
+static void release(ft_remote *r)
+{
+    if (!r->thread)
+        open_devices[r->rank] = NULL;
+    else if (r->rank)
+        ft_local_close(r->rank);
+    if (r->range) munmap(r->range, r->bytes);
+    for (int i = 0; i < 2; i++) ft_free(r->pages[i].sent);
+    ft_buf_release(&r->cmd);
+    ft_free(r->free_kept);
+    ft_free(r);
+}
+
 static void close_device(ft_dev *d)
 {
     ft_remote *r = (ft_remote *)d;
     char byte;
     ft_remote_begin(r, FT_REMOTE_CLOSE);
+    if (r->thread) ft_remote_begin(r, FT_REMOTE_END);
     ft_remote_flush(r);
     for (; !r->failed && r->begun < r->steps; r->begun++)
         if (ft_link_recv(r->rank, FT_LINK_ACK, &byte, 1, NULL)) break;
-    open_devices[r->rank] = NULL;
-    munmap(r->range, RANGE_BYTES);
-    for (int i = 0; i < 2; i++) ft_free(r->pages[i].sent);
-    ft_buf_release(&r->cmd);
-    ft_free(r);
+    if (r->thread) pthread_join(r->runs, NULL);
+    release(r);
 }
 
 static ft_status open_range(ft_remote *r, ft_err *err)
 {
-    void *p =
-        mmap(NULL, RANGE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    r->bytes = r->thread ? THREAD_BYTES : RANGE_BYTES;
+    void *p = mmap(NULL, r->bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED)
         return ft_fail_errno(err, "no addresses for the memory of rank %d", r->rank);
     r->range = p;
-    r->used = UINT64_C(1) << 40; /* below: numbers of weights */
+    r->used = WEIGHT_BYTES;
     return FT_OK;
 }
 
 static void fill_device(ft_remote *r, const ft_remote_facts *f)
 {
-    snprintf(r->name, sizeof r->name, "rank %d (%.63s)", r->rank, f->name);
+    if (r->thread)
+        snprintf(r->name, sizeof r->name, "%.63s", f->name);
+    else
+        snprintf(r->name, sizeof r->name, "rank %d (%.63s)", r->rank, f->name);
     r->ops = ft_remote_ops;
     if (!f->moe_shared) r->ops.moe_shared = NULL;
     if (!f->expert_linear) r->ops.expert_linear = NULL;
@@ -466,41 +559,85 @@ static void fill_device(ft_remote *r, const ft_remote_facts *f)
         .read_rate = read_rate,
         .close = close_device,
     };
+    if (r->thread) return; /* its memory is that of this process */
+    r->dev.keep = keep;
+    r->dev.keep_free = keep_free;
+    r->dev.keep_cut = keep_cut;
+    r->dev.keep_save = keep_save;
+    r->dev.keep_load = keep_load;
+    r->dev.keep_read = keep_read;
 }
 
-ft_status ft_dev_remote(ft_dev **out, int rank, ft_err *err)
+/* The device there; r is released if that fails. */
+static ft_status open_there(ft_dev **out, ft_remote *r, ft_err *err)
 {
     ft_remote_facts f;
-    assert(rank > 0 && rank < ft_link_size());
-    if (rank >= FT_SPLIT_RANKS)
-        return ft_fail(err, FT_ELIMIT, "%d ranks, want at most %d", ft_link_size(), FT_SPLIT_RANKS);
-    if (open_devices[rank])
-        return ft_fail(err, FT_EUNSUPPORTED, "rank %d computes for another model, want one", rank);
-    ft_remote *r = ft_new(ft_remote);
-    r->rank = rank;
-    ft_buf_init(&r->cmd, SIZE_MAX / 2);
-    ft_status st = open_range(r, err);
-    if (!st && model_path) {
+    ft_status st = FT_OK;
+    if (model_path && !r->thread) {
         ft_remote_begin(r, FT_REMOTE_MODEL);
         put_text(r, model_path);
-        open_devices[rank] = r;
         st = answer(r, NULL, 0, err);
     }
     if (!st) {
         ft_remote_begin(r, FT_REMOTE_OPEN);
-        open_devices[rank] = r;
         st = answer(r, &f, sizeof f, err);
     }
     if (st) {
-        open_devices[rank] = NULL;
-        if (r->range) munmap(r->range, RANGE_BYTES);
-        ft_buf_release(&r->cmd);
-        ft_free(r);
+        release(r);
         return st;
     }
     fill_device(r, &f);
     *out = &r->dev;
     return FT_OK;
+}
+
+static ft_remote *remote_new(int rank, bool thread)
+{
+    ft_remote *r = ft_new(ft_remote);
+    r->rank = rank;
+    r->thread = thread;
+    ft_buf_init(&r->cmd, SIZE_MAX / 2);
+    return r;
+}
+
+ft_status ft_dev_remote(ft_dev **out, int rank, ft_err *err)
+{
+    assert(rank > 0 && rank < ft_link_size());
+    if (rank >= FT_SPLIT_RANKS)
+        return ft_fail(err, FT_ELIMIT, "%d ranks, want at most %d", ft_link_size(), FT_SPLIT_RANKS);
+    if (open_devices[rank])
+        return ft_fail(err, FT_EUNSUPPORTED, "rank %d computes for another model, want one", rank);
+    ft_remote *r = open_devices[rank] = remote_new(rank, false);
+    const ft_status st = open_range(r, err);
+    if (!st) return open_there(out, r, err);
+    release(r);
+    return st;
+}
+
+static void *run_thread(void *arg)
+{
+    const ft_remote *r = arg;
+    ft_local_enter(r->rank);
+    (void)ft_remote_serve(&(ft_remote_params){.dev = r->own}, NULL);
+    return NULL;
+}
+
+ft_status ft_dev_thread(ft_dev **out, ft_dev *own, ft_err *err)
+{
+    ft_remote *r = remote_new(ft_local_open(), true);
+    ft_status st =
+        r->rank ? open_range(r, err) : ft_fail(err, FT_ELIMIT, "too many devices with threads");
+    r->own = own;
+    if (!st && pthread_create(&r->runs, NULL, run_thread, r))
+        st = ft_fail(err, FT_ENOMEM, "no thread for a device");
+    if (!st) return open_there(out, r, err);
+    release(r);
+    return st;
+}
+
+bool ft_dev_is_thread(const ft_dev *d)
+{
+    return d->close == close_device && ((const ft_remote *)d)->thread;
 }
 
 void ft_remote_model(const char *path)

@@ -3,6 +3,7 @@
  * all later commands. */
 #include "base/file.h"
 #include "base/mem.h"
+#include "dev/link_local.h"
 #include "dev/remote_serve_priv.h"
 
 #include <stddef.h>
@@ -115,6 +116,7 @@ static void alloc_memory(ft_remote_server *s)
     const uint64_t at = take_u64(s), bytes = take_u64(s);
     ft_err err = {0};
     ft_status st = FT_OK;
+    s->top_stale = true;
     const ft_serve_mem *last = s->n_mem ? &s->mem[s->n_mem - 1] : NULL;
     if (!at || at + bytes < at || (last && at <= last->at + last->bytes))
         ft_serve_fail(s, FT_EFORMAT, "rank 0 allocates memory that it has already");
@@ -156,12 +158,25 @@ static void write_memory(ft_remote_server *s)
     wrote(s);
 }
 
+static void free_staging(ft_remote_server *s)
+{
+    if (s->stage_pinned)
+        s->dev->host_free(s->dev, s->stage);
+    else
+        ft_free(s->stage);
+    s->stage = NULL;
+    s->stage_bytes = 0;
+    s->stage_pinned = false;
+}
+
 static void *staging(ft_remote_server *s, size_t n)
 {
-    if (n > s->stage_bytes) {
-        ft_free(s->stage);
-        s->stage = ft_alloc(s->stage_bytes = n);
-    }
+    if (n <= s->stage_bytes) return s->stage;
+    free_staging(s);
+    s->stage = s->dev && s->dev->host_alloc ? s->dev->host_alloc(s->dev, n) : NULL;
+    s->stage_pinned = s->stage != NULL;
+    if (!s->stage) s->stage = ft_alloc(n);
+    s->stage_bytes = n;
     return s->stage;
 }
 
@@ -185,13 +200,36 @@ static void move_memory(ft_remote_server *s)
     wrote(s);
 }
 
+/* Whether these rows are sent from device memory, or received there: all steps before have run. */
+static bool goes_direct(ft_remote_server *s, size_t n)
+{
+    ft_err err = {0};
+    if (s->failed || ft_local_self() || n >= FT_LINK_PIECE) return false;
+    if (!s->p.direct && (s->dev->unified || !ft_link_direct())) return false;
+    s->dev->commit(s->dev);
+    const ft_status st = s->dev->sync(s->dev, &err);
+    if (st) ft_serve_fail(s, st, err.text);
+    return !st;
+}
+
+static bool rank_exists(uint64_t rank)
+{
+    return ft_local_self() || rank < (uint64_t)ft_link_size();
+}
+
 static void push(ft_remote_server *s)
 {
     const uint64_t rank = take_u64(s);
     uint64_t n;
     const void *from = take_memory(s, &n);
-    if (!from || rank >= (uint64_t)ft_link_size()) {
+    if (!from || !rank_exists(rank)) {
         ft_serve_fail(s, FT_EFORMAT, "rank 0 wants rows to be sent that do not exist");
+        return;
+    }
+    if (goes_direct(s, n)) {
+        ft_err err = {0};
+        const ft_status st = ft_link_send_direct((int)rank, FT_LINK_ROWS, from, n, &err);
+        if (st) ft_serve_fail(s, st, err.text);
         return;
     }
     if (s->failed) from = staging(s, n); /* the other rank waits for them */
@@ -204,17 +242,102 @@ static void pull(ft_remote_server *s)
     uint64_t n;
     void *to = take_memory(s, &n);
     ft_err err = {0};
-    if (!to || rank >= (uint64_t)ft_link_size()) {
+    if (!to || !rank_exists(rank)) {
         ft_serve_fail(s, FT_EFORMAT, "rank 0 wants rows to be received that do not exist");
         return;
     }
     s->dev->commit(s->dev);
-    const bool direct = s->dev->unified && !s->failed;
+    const bool direct = goes_direct(s, n) || (s->dev->unified && !s->failed);
     void *host = direct ? to : staging(s, n);
     if (ft_link_recv((int)rank, FT_LINK_ROWS, host, n, &err)) ft_serve_fail(s, FT_EIO, err.text);
     if (s->failed) return;
     if (!direct) s->dev->upload(s->dev, to, host, n);
     wrote(s);
+}
+
+/* ---- copies of device memory ---- */
+
+static uint32_t take_u32(ft_remote_server *s)
+{
+    uint32_t v;
+    memcpy(&v, ft_serve_bytes(s, sizeof v), sizeof v);
+    return v;
+}
+
+/* The copy under the number that comes next; NULL: there is none, which is an error. */
+static ft_serve_kept *take_kept(ft_remote_server *s)
+{
+    const uint32_t number = take_u32(s);
+    if (number < s->cap_kept && s->kept[number].p) return &s->kept[number];
+    ft_serve_fail(s, FT_EFORMAT, "rank 0 uses a copy that does not exist");
+    return NULL;
+}
+
+static void keep_memory(ft_remote_server *s)
+{
+    const uint32_t number = take_u32(s);
+    const uint64_t bytes = take_u64(s);
+    ft_err err = {0};
+    ft_status st = FT_OK;
+    if (number >= FT_REMOTE_KEPT || (number < s->cap_kept && s->kept[number].p) || !bytes)
+        ft_serve_fail(s, FT_EFORMAT, "rank 0 makes a copy that it has already");
+    uint64_t all = 0;
+    for (int i = 0; i < s->n_mem; i++) all += s->mem[i].bytes;
+    if (bytes > all) ft_serve_fail(s, FT_EFORMAT, "rank 0 makes a copy that is too large");
+    unsigned char *p = s->failed ? NULL : ft_try_alloc(bytes);
+    if (!p) st = ft_fail(&err, FT_ENOMEM, "no memory for a copy");
+    if (p && number >= s->cap_kept) {
+        const uint32_t cap = 2 * number + 64;
+        s->kept = ft_realloc(s->kept, sizeof *s->kept * cap);
+        memset(s->kept + s->cap_kept, 0, sizeof *s->kept * (cap - s->cap_kept));
+        s->cap_kept = cap;
+    }
+    if (p) s->kept[number] = (ft_serve_kept){p, bytes};
+    reply(s, st, &err, NULL, 0);
+}
+
+static void free_kept(ft_remote_server *s)
+{
+    ft_serve_kept *k = take_kept(s);
+    if (!k) return;
+    ft_free(k->p);
+    *k = (ft_serve_kept){0};
+}
+
+static void cut_kept(ft_remote_server *s)
+{
+    ft_serve_kept *k = take_kept(s);
+    const uint64_t n = take_u64(s);
+    if (!k || n >= k->bytes) return;
+    k->bytes -= n;
+    memmove(k->p, k->p + n, k->bytes);
+    k->p = ft_realloc(k->p, k->bytes);
+}
+
+/* Between a copy and device memory. */
+static void move_kept(ft_remote_server *s, bool save)
+{
+    const ft_serve_kept *k = take_kept(s);
+    const uint64_t at = take_u64(s);
+    uint64_t n;
+    void *device = take_memory(s, &n);
+    if (k && (at > k->bytes || n > k->bytes - at))
+        ft_serve_fail(s, FT_EFORMAT, "rank 0 uses bytes that a copy does not have");
+    if (s->failed || !device) return;
+    s->dev->commit(s->dev);
+    if (save)
+        s->dev->download(s->dev, k->p + at, device, n);
+    else
+        s->dev->upload(s->dev, device, k->p + at, n);
+}
+
+static void answer_kept(ft_remote_server *s)
+{
+    const ft_serve_kept *k = take_kept(s);
+    const uint64_t n = take_u64(s);
+    if (k && n > k->bytes)
+        ft_serve_fail(s, FT_EFORMAT, "rank 0 uses bytes that a copy does not have");
+    reply(s, FT_OK, NULL, s->failed ? NULL : k->p, n);
 }
 
 /* ---- weights ---- */
@@ -279,8 +402,10 @@ static void bind_weight(ft_remote_server *s)
     const void *data = NULL;
     ok = ok && id && id < MAX_WEIGHTS && (id >= s->cap_weight || !s->weight[id].w.data) &&
          bytes / rows == w.w.row_bytes && bytes % rows == 0;
-    if (file && file <= (uint64_t)s->n_file && at <= s->file[file - 1].bytes &&
-        bytes <= s->file[file - 1].bytes - at)
+    if (file == FT_REMOTE_HERE && s->p.dev)
+        data = (const void *)(uintptr_t)at;
+    else if (file && file <= (uint64_t)s->n_file && at <= s->file[file - 1].bytes &&
+             bytes <= s->file[file - 1].bytes - at)
         data = s->file[file - 1].data + at;
     else if (!file && bytes && bytes <= s->left)
         data = w.own = memcpy(ft_alloc_aligned(bytes + 64, 64), ft_serve_bytes(s, bytes), bytes);
@@ -316,11 +441,18 @@ static void open_device(ft_remote_server *s)
     ft_remote_facts f = {0};
     if (s->dev) ft_serve_fail(s, FT_EFORMAT, "rank 0 opens a device twice");
     if (!s->dev) s->failed = FT_OK;
-    const ft_status st =
-        s->dev ? s->failed : ft_dev_open(&s->dev, s->p.device, s->p.threads, &err);
+    const bool given = !s->dev && s->p.dev;
+    ft_status st = s->failed;
+    if (given)
+        s->dev = s->p.dev;
+    else if (!s->dev)
+        st = ft_dev_open(&s->dev, s->p.device, s->p.threads, &err);
     if (!st) {
-        snprintf(f.name, sizeof f.name, "%.16s on %.40s", s->dev->name,
-                 ft_link_info(ft_link_rank())->host);
+        if (given)
+            snprintf(f.name, sizeof f.name, "%.63s", s->dev->name);
+        else
+            snprintf(f.name, sizeof f.name, "%.16s on %.40s", s->dev->name,
+                     ft_link_info(ft_link_rank())->host);
         f.threads = s->dev->threads;
         f.cpu = s->dev->cpu;
         f.moe_shared = s->dev->op->moe_shared != NULL;
@@ -340,8 +472,13 @@ static void close_device(ft_remote_server *s)
     }
     for (int i = 0; i < s->n_mem; i++) s->dev->free(s->dev, s->mem[i].p);
     for (int i = 0; i < s->n_file; i++) ft_map_close(&s->file[i]);
+    for (uint32_t i = 0; i < s->cap_kept; i++) ft_free(s->kept[i].p);
+    free_staging(s);
     for (int i = 0; i < 2; i++) ft_free(s->pages[i]);
     ft_dev_close(s->dev);
+    ft_free(s->kept);
+    s->kept = NULL;
+    s->cap_kept = 0;
     ft_free(s->weight);
     ft_free(s->mem);
     ft_free(s->batch_bytes);
@@ -386,8 +523,8 @@ static ft_dev_limits take_limits(ft_remote_server *s)
     ft_dev_limits l = {0};
     const unsigned char *from = ft_serve_bytes(s, sizeof l);
     if (from[offsetof(ft_dev_limits, recent)] <= 1) memcpy(&l, from, sizeof l);
-    const int each[] = {l.rows,  l.k,     l.experts, l.expert_k, l.heads,       l.head_d,
-                        l.ctx,   l.vocab, l.layers,  l.graphs,   l.draft_graphs};
+    const int each[] = {l.rows, l.k,     l.experts, l.expert_k, l.heads,       l.head_d,
+                        l.ctx,  l.vocab, l.layers,  l.graphs,   l.draft_graphs};
     for (size_t i = 0; i < FT_COUNT(each); i++)
         if (each[i] < 0 || each[i] > MAX_SIZE)
             ft_serve_fail(s, FT_EFORMAT, "rank 0 sets a limit that is too large");
@@ -441,6 +578,10 @@ static bool carry_out(ft_remote_server *s, ft_remote_op op)
     case FT_REMOTE_MOVE: move_memory(s); break;
     case FT_REMOTE_PUSH: push(s); break;
     case FT_REMOTE_PULL: pull(s); break;
+    case FT_REMOTE_KEEP_FREE: free_kept(s); break;
+    case FT_REMOTE_KEEP_CUT: cut_kept(s); break;
+    case FT_REMOTE_KEEP_SAVE: move_kept(s, true); break;
+    case FT_REMOTE_KEEP_LOAD: move_kept(s, false); break;
     case FT_REMOTE_UNBIND: unbind_weight(s); break;
     case FT_REMOTE_RECORD: ft_serve_record(s); break;
     case FT_REMOTE_COMMIT: s->dev->commit(s->dev); break;
@@ -451,6 +592,8 @@ static bool carry_out(ft_remote_server *s, ft_remote_op op)
     case FT_REMOTE_BIND: bind_weight(s); break;
     case FT_REMOTE_RESERVE: answer_reserve(s); break;
     case FT_REMOTE_READ: answer_read(s); break;
+    case FT_REMOTE_KEEP: keep_memory(s); break;
+    case FT_REMOTE_KEEP_READ: answer_kept(s); break;
     case FT_REMOTE_SYNC: answer_sync(s); break;
     case FT_REMOTE_WEIGHT_BYTES:
     case FT_REMOTE_STEP_BYTES:
@@ -482,8 +625,8 @@ void ft_serve_init(ft_remote_server *s, const ft_remote_params *p)
 void ft_serve_release(ft_remote_server *s)
 {
     close_device(s);
+    free_staging(s);
     ft_free(s->arena);
-    ft_free(s->stage);
     ft_free(s->theirs);
 }
 

@@ -36,6 +36,12 @@ static void take_pages(ft_remote_server *s, const ft_remote_batch *h)
         }
     }
     s->n_pages = n;
+    for (int space = 0; space < 2 && s->top_stale; space++) {
+        s->top_page[space] = 0;
+        for (size_t i = 0; i < n; i++)
+            s->top_page[space] = FT_MAX(s->top_page[space], s->pages[space][i]);
+    }
+    s->top_stale = false;
 }
 
 static const int32_t *take_ints(ft_remote_server *s, unsigned char **at, size_t n)

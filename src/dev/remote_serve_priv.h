@@ -15,6 +15,12 @@ typedef struct ft_serve_weight {
     void *own; /* its bytes if they are in no file */
 } ft_serve_weight;
 
+/* Copies of device memory, in host memory. */
+typedef struct ft_serve_kept {
+    unsigned char *p; /* NULL: none */
+    size_t bytes;
+} ft_serve_kept;
+
 typedef struct ft_remote_server {
     ft_remote_params p;
     ft_dev *dev;             /* NULL: not open */
@@ -26,17 +32,21 @@ typedef struct ft_remote_server {
     int n_mem;
     ft_serve_weight *weight; /* [cap_weight], by number */
     uint32_t cap_weight;
+    ft_serve_kept *kept; /* [cap_kept], by number */
+    uint32_t cap_kept;
     unsigned char *arena;
     size_t arena_used;
     void *stage; /* host memory for copies */
     size_t stage_bytes;
-    char *theirs; /* the path that rank 0 has for the model */
+    bool stage_pinned; /* it is the device's */
+    char *theirs;      /* the path that rank 0 has for the model */
     ft_batch batch;
     unsigned char *batch_bytes; /* its arrays */
     size_t batch_cap;
     int32_t *pages[2];
     size_t n_pages;
-    int32_t top_page[2]; /* the largest of them so far */
+    int32_t top_page[2]; /* the largest of them so far, */
+    bool top_stale;      /* unless the memory that they are pages of has changed */
     ft_status failed;
     ft_err error;
 } ft_remote_server;

@@ -24,7 +24,7 @@ typedef enum ft_remote_op {
     FT_REMOTE_MODEL,   /* path: the file that the rank may replace */
     FT_REMOTE_FILE,    /* path, bytes, digest */
     FT_REMOTE_ALLOC,   /* address, bytes */
-    FT_REMOTE_BIND,    /* weight, ft_weight, file and offset, or the bytes */
+    FT_REMOTE_BIND,    /* weight, ft_weight, file and offset, or the bytes; a thread: the address */
     FT_REMOTE_RESERVE, /* ft_dev_limits */
     FT_REMOTE_READ,    /* address, bytes -> the bytes */
     FT_REMOTE_SYNC,
@@ -60,6 +60,13 @@ typedef enum ft_remote_op {
     FT_REMOTE_CENTROID_HEAD,
     FT_REMOTE_IMAGE_ROWS,
     FT_REMOTE_MIX,
+    /* copies of device memory that stay there */
+    FT_REMOTE_KEEP,      /* number, bytes; with an answer */
+    FT_REMOTE_KEEP_FREE, /* number */
+    FT_REMOTE_KEEP_CUT,  /* number, bytes */
+    FT_REMOTE_KEEP_SAVE, /* number, offset, address, bytes */
+    FT_REMOTE_KEEP_LOAD, /* number, offset, address, bytes */
+    FT_REMOTE_KEEP_READ, /* number, bytes -> the bytes */
 } ft_remote_op;
 
 typedef struct ft_remote_facts {
@@ -96,6 +103,8 @@ typedef struct ft_remote_weight {
 /* A hash of the size of a file and of samples of its bytes. */
 uint64_t ft_remote_digest(const unsigned char *p, size_t n);
 
-enum { FT_REMOTE_AHEAD = 3 }; /* steps that rank 0 may be ahead of another rank */
+enum { FT_REMOTE_HERE = 1 << 20 }; /* in place of a file: an address of this process */
+enum { FT_REMOTE_KEPT = 1 << 20 }; /* numbers of FT_REMOTE_KEEP are below it */
+enum { FT_REMOTE_AHEAD = 3 };      /* steps that rank 0 may be ahead of another rank */
 
 #endif

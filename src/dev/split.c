@@ -1,6 +1,7 @@
 #include "dev/split_priv.h"
 
 #include "base/mem.h"
+#include "dev/remote.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -232,6 +233,30 @@ void ft_split_join_runs(ft_split_mem *m)
     m->n_run = n;
 }
 
+static void free_bounce(ft_split *s)
+{
+    if (s->bounce_of)
+        s->bounce_of->host_free(s->bounce_of, s->bounce);
+    else
+        ft_free(s->bounce);
+    s->bounce = NULL;
+    s->bounce_of = NULL;
+}
+
+/* Memory of the first device that makes copies fast with it. */
+static void bounce_ready(ft_split *s, size_t n)
+{
+    if (n <= s->bounce_bytes) return;
+    free_bounce(s);
+    for (int i = 0; i < s->n && !s->bounce; i++) {
+        ft_dev *d = s->part[i];
+        s->bounce = d->host_alloc ? ft_split_use(s, i)->host_alloc(d, n) : NULL;
+        s->bounce_of = s->bounce ? d : NULL;
+    }
+    if (!s->bounce) s->bounce = ft_alloc(n);
+    s->bounce_bytes = n;
+}
+
 void ft_split_copy(ft_split *s, int from, void *src, int to, void *dst, size_t n)
 {
     ft_dev *a = s->part[from], *b = s->part[to];
@@ -239,10 +264,7 @@ void ft_split_copy(ft_split *s, int from, void *src, int to, void *dst, size_t n
     ft_split_commit_part(s, to);
     if (s->plans.only) return;
     if (b->copy_from && b->copy_from(b, dst, a, src, n)) return;
-    if (!b->unified && !a->unified && n > s->bounce_bytes) {
-        ft_free(s->bounce);
-        s->bounce = ft_alloc(s->bounce_bytes = n);
-    }
+    if (!b->unified && !a->unified) bounce_ready(s, n);
     void *host = b->unified ? dst : a->unified ? src : s->bounce;
     if (!a->unified || b->unified) ft_split_use(s, from)->download(a, host, src, n);
     if (!b->unified) ft_split_use(s, to)->upload(b, dst, host, n);
@@ -352,7 +374,31 @@ static void move(ft_dev *d, void *dst, const void *src, size_t bytes)
     ft_split_wrote(s, dst, bytes, side);
 }
 
+static ft_dev *holder(ft_dev *d, const void *p)
+{
+    const ft_split *s = (const ft_split *)d;
+    const ft_split_mem *m = ft_split_find(s, p);
+    return m && m->side >= 0 ? s->part[m->side] : NULL;
+}
+
 /* ---- weights and steps ---- */
+
+enum { GPU_ROWS = 512, CPU_ROWS = 64 };
+
+/* The devices that compute at the same time; a GPU that was opened twice is one. */
+static void count_stages(ft_split *s)
+{
+    s->dev.stages = 0;
+    s->dev.part_rows = CPU_ROWS;
+    for (int i = 0; i < s->n && !s->spread; i++) {
+        const ft_dev *d = s->part[i];
+        bool another = s->busy >> i & 1;
+        if (another && !d->cpu) s->dev.part_rows = GPU_ROWS;
+        for (int j = 0; j < i && !d->cpu; j++)
+            another = another && !(s->busy >> j & 1 && !strcmp(d->name, s->part[j]->name));
+        s->dev.stages += another;
+    }
+}
 
 /* Steps are captured if all devices that compute can do that. */
 static void choose_capture(ft_split *s)
@@ -362,6 +408,7 @@ static void choose_capture(ft_split *s)
         if (s->used >> i & 1) all = all && s->part[i]->capture_pass;
     s->dev.captures = all;
     s->dev.capture = all ? ft_split_capture : NULL;
+    count_stages(s);
 }
 
 static ft_status bind(ft_dev *d, ft_weight *w, const void *host, ft_err *err)
@@ -403,6 +450,7 @@ static void record(ft_dev *d, const ft_batch *b)
 {
     ft_split *s = (ft_split *)d;
     d->batch = b;
+    s->output = s->output || b->n_out || b->draw;
     for (int i = 0; i < s->n; i++) {
         if (b->draw && i != ft_split_output_side(&s->rule)) continue; /* a step of that one alone */
         s->batch[i] = *b;
@@ -426,7 +474,8 @@ static ft_status sync(ft_dev *d, ft_err *err)
     if (s->rows_failed)
         return ft_fail(err, FT_ENOMEM,
                        "no device memory for the rows of experts on several devices");
-    const bool wait = !d->batch || d->batch->n_out || d->batch->draw;
+    const bool wait = !d->batch || s->output;
+    s->output = false;
     for (int i = 0; i < s->n && !st; i++)
         if (wait || !s->part[i]->pipelined) st = ft_split_use(s, i)->sync(s->part[i], err);
     return st;
@@ -455,7 +504,7 @@ static uint64_t free_bytes(ft_dev *d)
     uint64_t sum = 0;
     for (int i = FT_SPLIT_FAST; i < s->n; i++) {
         const uint64_t bytes = ft_split_use(s, i)->free_bytes(s->part[i]);
-        if (s->part[i]->unified) return bytes;
+        if (s->part[i]->unified || ft_dev_is_thread(s->part[i])) return bytes;
         if (!bytes) return 0;
         sum += bytes;
     }
@@ -472,9 +521,9 @@ static void close(ft_dev *d)
 {
     ft_split *s = (ft_split *)d;
     ft_split_free_rows(s);
+    free_bounce(s);
     for (int i = s->n - 1; i >= 0; i--) ft_dev_close(ft_split_use(s, i));
     ft_split_drop_plans(s);
-    ft_free(s->bounce);
     ft_free(s->mem);
     ft_free(s);
 }
@@ -491,19 +540,29 @@ static void name_parts(ft_split *s)
                       s->part[i % s->n]->name);
 }
 
+/* A CPU device computes when it is called: beside the host it gets a thread, so that both compute
+ * at the same time. */
+static ft_dev *on_thread(ft_dev *d)
+{
+    ft_dev *as = d;
+    if (!d->cpu || !d->unified || d->captures) return d;
+    (void)ft_dev_thread(&as, d, NULL);
+    return as;
+}
+
 ft_dev *ft_dev_split(ft_dev *const *dev, int n, const ft_split_rule *r)
 {
     assert(n > 1 && n <= FT_SPLIT_MAX && dev[FT_SPLIT_HOST]->unified);
     ft_split *s = ft_new(ft_split);
     bool fused = false;
     for (int i = 0; i < n; i++) {
-        s->part[i] = dev[i];
-        fused = fused || dev[i]->op->moe_shared;
+        s->part[i] = i ? on_thread(dev[i]) : dev[i];
+        fused = fused || s->part[i]->op->moe_shared;
     }
     s->ops = ft_split_ops;
     if (!fused) s->ops.moe_shared = NULL;
     for (int i = 0; i < n; i++)
-        if (!dev[i]->op->expert_linear) s->ops.expert_linear = NULL;
+        if (!s->part[i]->op->expert_linear) s->ops.expert_linear = NULL;
     s->n = n;
     name_parts(s);
     s->dev = (ft_dev){
@@ -517,6 +576,7 @@ ft_dev *ft_dev_split(ft_dev *const *dev, int n, const ft_split_rule *r)
         .upload = upload,
         .download = download,
         .move = move,
+        .holder = holder,
         .bind = bind,
         .unbind = unbind,
         .reserve = reserve,

@@ -54,24 +54,27 @@ static int vec_side(const ft_split *s, ft_vec w, ft_mat m)
 
 static void sigmoid_mul(ft_dev *d, ft_mat y, ft_mat g);
 
-/* Ids of an earlier step that stand for tokens of this one; as many as a captured step may use. */
-static void need_drawn(ft_split *s, int side)
+void ft_split_need_drawn(ft_split *s, int side)
 {
     const ft_batch *b = s->dev.batch;
     const ft_split_mem *m = b->drawn ? ft_split_find(s, b->drawn) : NULL;
+    const bool capturing = s->plans.capturing;
     int n = 0;
+    if (capturing && s->plans.to) s->plans.to->embeds |= UINT64_C(1) << side;
     for (int t = 0; m && t < b->T; t++)
         if (b->token[t] < 0) n = FT_MAX(FT_MAX(n, (int)FT_SHAPE_ROWS), -b->token[t]);
     if (!n) return;
     const size_t left = m->bytes - (size_t)((uintptr_t)b->drawn - (uintptr_t)m->known);
+    s->plans.capturing = false;
     ft_split_need(s, b->drawn, FT_MIN(left, (size_t)n * sizeof *b->drawn), side);
+    s->plans.capturing = capturing;
 }
 
 static void embed(ft_dev *d, ft_mat y, const ft_weight *w, float scale)
 {
     ENTER(w->side);
     const ft_mat to = mat_on(s, y, side, WRITE);
-    need_drawn(s, side);
+    ft_split_need_drawn(s, side);
     RUN(embed, to, w, scale);
 }
 

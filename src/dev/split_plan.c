@@ -13,6 +13,7 @@ enum { PLANS = 2048, KEYS = 1 << 12 };
 static void plan_clear(ft_split_plan *p)
 {
     p->n_action = p->n_read = p->n_wrote = p->n_key = 0;
+    p->embeds = 0;
     p->complete = false;
 }
 
@@ -32,25 +33,22 @@ void ft_split_drop_plans(ft_split *s)
 
 /* ---- the plan of a shape ---- */
 
-static uint32_t hash_of(const void *pass, const ft_batch_shape *s, bool drawn)
+static uint32_t hash_of(const void *pass, const ft_batch_shape *s)
 {
     const uint64_t words[] = {(uint64_t)(uintptr_t)pass, (uint64_t)s->T << 32 | (uint32_t)s->n_out,
-                              (uint64_t)s->S << 32 | (uint32_t)s->rows,
-                              (uint64_t)s->ctx << 1 | drawn};
+                              (uint64_t)s->S << 32 | (uint32_t)s->rows, (uint64_t)s->ctx};
     uint64_t h = 0;
     for (size_t i = 0; i < FT_COUNT(words); i++) h = (h ^ words[i]) * 0x9e3779b97f4a7c15u;
     return (uint32_t)(h >> 32);
 }
 
-static ft_split_plan *plan_of(ft_split *s, const void *pass, const ft_batch_shape *shape,
-                              bool drawn)
+static ft_split_plan *plan_of(ft_split *s, const void *pass, const ft_batch_shape *shape)
 {
     ft_split_plans *all = &s->plans;
-    const uint32_t hash = hash_of(pass, shape, drawn);
+    const uint32_t hash = hash_of(pass, shape);
     for (int i = 0; i < all->n; i++) {
         ft_split_plan *p = all->plan[i];
-        if (all->hash[i] == hash && p->pass == pass && p->drawn == drawn &&
-            ft_batch_shape_same(&p->shape, shape))
+        if (all->hash[i] == hash && p->pass == pass && ft_batch_shape_same(&p->shape, shape))
             return p;
     }
     if (all->n == PLANS) ft_split_drop_plans(s); /* as many as a device has graphs */
@@ -62,7 +60,6 @@ static ft_split_plan *plan_of(ft_split *s, const void *pass, const ft_batch_shap
     ft_split_plan *p = ft_new(ft_split_plan);
     p->pass = pass;
     p->shape = *shape;
-    p->drawn = drawn;
     p->id = ++all->ids;
     all->hash[all->n] = hash;
     return all->plan[all->n++] = p;
@@ -227,6 +224,8 @@ static void run_plan(ft_split *s, const ft_split_plan *p)
 {
     for (int i = 0; i < p->n_read; i++)
         ft_split_need(s, p->read[i].at, p->read[i].n, (int)p->read[i].mask);
+    for (int i = 0; i < s->n; i++)
+        if (p->embeds >> i & 1) ft_split_need_drawn(s, i);
     for (int i = 0; i < p->n_action; i++) {
         const ft_split_action *a = &p->action[i];
         ft_dev *part = ft_split_use(s, a->from);
@@ -250,7 +249,7 @@ bool ft_split_replay(ft_dev *d, const void *pass)
     const bool kept = shape.T <= FT_SHAPE_ROWS && drawn <= FT_SHAPE_ROWS;
     d->uncaptured = false;
     if (!d->captures || (!kept && !all->only)) return false;
-    ft_split_plan *p = kept ? plan_of(s, pass, &shape, drawn > 0) : NULL;
+    ft_split_plan *p = kept ? plan_of(s, pass, &shape) : NULL;
     if (p && is_captured(s, p)) {
         if (!all->only) run_plan(s, p);
         return true;

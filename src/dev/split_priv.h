@@ -48,10 +48,10 @@ typedef struct ft_split_action {
 typedef struct ft_split_plan {
     const void *pass;
     ft_batch_shape shape;
-    bool drawn;    /* tokens are ids of an earlier step */
-    bool complete; /* captured */
-    int seen;      /* steps of this shape that ran uncaptured */
-    uint64_t id;   /* keys of its parts are made of it */
+    bool complete;   /* captured */
+    uint64_t embeds; /* devices that read tokens, which may be ids of an earlier step */
+    int seen;        /* steps of this shape that ran uncaptured */
+    uint64_t id;     /* keys of its parts are made of it */
     int n_key;
     ft_split_action *action; /* in order */
     int n_action, cap_action;
@@ -100,6 +100,7 @@ typedef struct ft_split {
     uint64_t busy;                /* devices with weights that products read */
     uint64_t used;                /* devices with weights */
     ft_batch batch[FT_SPLIT_MAX]; /* of this step, as each device sees it */
+    bool output;                  /* a step since the last wait has output rows, or draws */
     ft_split_plans plans;
     bool spread; /* some experts are */
     ft_split_rows rows;
@@ -110,6 +111,7 @@ typedef struct ft_split {
     int n_mem, cap_mem; /* sorted by the address that callers use */
     void *bounce;       /* for copies between two devices without host memory */
     size_t bounce_bytes;
+    ft_dev *bounce_of; /* the device that has allocated it; NULL: none has */
     char words[256];
 } ft_split;
 
@@ -147,6 +149,9 @@ void ft_split_commit_part(ft_split *s, int side);
 /* While a step is captured: these bytes are read on a device; a copy was made. */
 void ft_split_note_read(ft_split *s, const ft_split_mem *m, const void *from, size_t n, int side);
 void ft_split_note_copy(ft_split *s, int from, void *src, int to, void *dst, size_t n);
+/* Copies the ids of an earlier step that stand for tokens of this one; as many as a captured step
+ * may use. Whether there are any differs from step to step: a plan has no copies of them. */
+void ft_split_need_drawn(ft_split *s, int side);
 
 /* split_experts.c */
 ft_status ft_split_bind_spread(ft_split *s, ft_weight *w, const void *host, ft_err *err);

@@ -31,6 +31,7 @@ static ft_runner_params runner_params(ft_model *m, ft_cache *c, const ft_engine_
         .rows = p->rows + p->slots * (LAST_ROWS + 1),
         .out = p->slots,
         .cells = p->ctx,
+        .micro = p->micro,
         .ids = ids,
     };
 }

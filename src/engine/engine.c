@@ -76,6 +76,7 @@ static ft_runner_params runner_params(ft_model *m, ft_model *drafter, ft_cache *
         .rows = p->rows + p->slots * (FT_FEED_ROWS + 1),
         .out = p->slots * (1 + ft_most_drafts(p)) + p->score_rows,
         .cells = p->ctx,
+        .micro = p->micro,
         .lora = p->lora,
     };
 }

@@ -47,6 +47,8 @@ typedef struct ft_engine_params {
     bool adapt;          /* the governor chooses the number of draft tokens of each step */
     const float *lora;   /* [n_adapter]: scales of the model's adapters for tasks that have none of
                           * their own; NULL: 0. Copied */
+    int micro;           /* micro-batches of a step on several devices (engine/micro.h); 0: chosen;
+                          * 1: none */
     int score_rows;      /* prompt rows per step whose logits can be read, by ft_slot_score and
                           * ft_task.scored; 0: neither is used */
 } ft_engine_params;

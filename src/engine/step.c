@@ -1,8 +1,10 @@
 #include "engine/step.h"
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "dev/batch_shape.h"
+#include "engine/micro.h"
 #include "engine/sample.h"
 
 #include <math.h>
@@ -29,6 +31,12 @@ struct ft_runner {
     bool chaining; /* the chain continues */
     bool fresh;    /* one of its passes was the first of its shape */
     bool started;  /* a pass was started and not waited for */
+
+    ft_micro micro;   /* the parts of a trunk pass, on several devices */
+    char *micro_pass; /* [rows]: keys of parts, by their first row */
+    int choice;       /* how the last trunk pass was cut, for its time; -1: it is not timed */
+    int64_t begun_ns; /* when it began */
+    ft_micro_times times;
 
     ft_draw *draw;            /* [FT_DRAW_ROWS]: the next sampling step */
     uint32_t *draw_words;     /* its masks and edits */
@@ -227,6 +235,10 @@ ft_status ft_runner_new(ft_runner **out, const ft_runner_params *p, ft_err *err)
         r->draw = ft_new_n(ft_draw, FT_DRAW_ROWS);
         r->draw_words = ft_new_n(uint32_t, ft_draw_words(p->model->V));
     }
+    if (d->stages > 1 || (p->micro > 1 && d->pipelined)) {
+        ft_micro_init(&r->micro, p->rows, p->out);
+        r->micro_pass = ft_new_n(char, (size_t)p->rows);
+    }
     *out = r;
     return FT_OK;
 }
@@ -246,6 +258,8 @@ void ft_runner_free(ft_runner *r)
     ft_free(r->wide);
     ft_free(r->ints);
     ft_free(r->rows.span);
+    ft_micro_release(&r->micro);
+    ft_free(r->micro_pass);
     ft_free(r);
 }
 
@@ -361,9 +375,8 @@ int ft_hidden_draft(const ft_runner *r, int out)
 
 /* Where steps are captured by shape, the number of output rows is rounded up by repeating the
  * last. */
-static int padded_out(ft_runner *r)
+static int padded_out(const ft_runner *r, ft_rowset *w)
 {
-    ft_rowset *w = &r->rows;
     if (!r->dev->captures || !w->n_out) return w->n_out;
     const int n = FT_MIN(ft_batch_shape_out(w->n_out, w->T), r->p.out);
     for (int i = w->n_out; i < n; i++) w->out_row[i] = w->out_row[w->n_out - 1];
@@ -372,32 +385,30 @@ static int padded_out(ft_runner *r)
 
 /* ---- adapters ---- */
 
-static const float *row_scales(const ft_runner *r, int row)
+static const float *row_scales(const ft_runner *r, const ft_rowset *w, int row)
 {
-    const ft_rowset *w = &r->rows;
     const size_t slot = (size_t)w->span[w->span_of[row]].slot;
     return r->lora.slot + slot * (size_t)r->p.model->n_adapter;
 }
 
 /* The adapters of a pass, and the scales of its rows on the device. In most steps they are those of
  * the step before, and nothing is copied. */
-static ft_step_lora lora_of_pass(ft_runner *r, int n_out, bool draft)
+static ft_step_lora lora_of_pass(ft_runner *r, const ft_rowset *w, int n_out, bool draft)
 {
     struct runner_lora *a = &r->lora;
     const ft_model *m = r->p.model;
-    const ft_rowset *w = &r->rows;
     const uint32_t have = draft ? m->draft_adapters : m->adapters;
     ft_step_lora s = {.scale = a->scale, .row = a->row};
     for (int i = 0; i < w->S && have; i++) {
-        const float *scale = row_scales(r, w->span[i].row);
+        const float *scale = row_scales(r, w, w->span[i].row);
         for (int j = 0; j < m->n_adapter; j++)
             if (scale[j] != 0) s.active |= 1u << j & have;
     }
     if (!s.active) return s;
     float *to = a->host;
     for (int j = 0; j < m->n_adapter; j++) {
-        for (int t = 0; t < w->T; t++) *to++ = row_scales(r, t)[j];
-        for (int i = 0; i < n_out; i++) *to++ = row_scales(r, w->out_row[i])[j];
+        for (int t = 0; t < w->T; t++) *to++ = row_scales(r, w, t)[j];
+        for (int i = 0; i < n_out; i++) *to++ = row_scales(r, w, w->out_row[i])[j];
     }
     const size_t n = (size_t)(to - a->host), bytes = n * sizeof *to;
     if (n == a->n_sent && !memcmp(a->host, a->sent, bytes)) return s;
@@ -414,15 +425,21 @@ static const void *pass_of(const ft_runner *r, const ft_step *s, bool draft)
     return s->lora.active ? &r->lora.pass[draft][s->lora.active] : plain;
 }
 
-/* draft: only output rows attend to other rows. */
-static ft_step begin_pass(ft_runner *r, int width, bool draft)
+/* The next pass, of all rows. */
+static void start_pass(ft_runner *r, int width)
 {
     const ft_rowset *w = &r->rows;
     r->width = width;
     assert(w->T > 0 && w->T <= r->p.rows && w->n_out <= r->p.out);
-    assert(!r->started || (draft && r->chaining)); /* its results would be lost */
+    assert(!r->started || r->chaining); /* its results would be lost */
     r->started = true;
-    const int n_out = padded_out(r);
+    if (r->have) memset(r->have, 0, (size_t)w->n_out * sizeof *r->have);
+}
+
+/* A pass over these rows, or a part of it: n_out output rows from `out` on. draft: only output rows
+ * attend to other rows. */
+static ft_step begin_pass(ft_runner *r, const ft_rowset *w, int out, int n_out, bool draft)
+{
     int ctx = 0;
     for (int t = 0; t < w->T; t++) ctx = FT_MAX(ctx, w->end[t]);
     r->batch = (ft_batch){
@@ -448,8 +465,7 @@ static ft_step begin_pass(ft_runner *r, int width, bool draft)
         .slots = r->p.slots,
         .pad_spans = draft,
     };
-    if (r->have) memset(r->have, 0, (size_t)w->n_out * sizeof *r->have);
-    const ft_step_lora lora = lora_of_pass(r, n_out, draft);
+    const ft_step_lora lora = lora_of_pass(r, w, n_out, draft);
     r->dev->record(r->dev, &r->batch);
     return (ft_step){
         .dev = r->dev,
@@ -461,7 +477,7 @@ static ft_step begin_pass(ft_runner *r, int width, bool draft)
         .kv = ft_cache_kv(r->p.cache),
         .delta = ft_cache_delta(r->p.cache),
         .images = ft_mat_at(r->images, r->p.rows, r->p.model->D),
-        .logits = ft_mat_at(r->logits, n_out, width),
+        .logits = ft_mat_at(r->logits + (size_t)out * (size_t)r->width, n_out, r->width),
         .probe = r->probe,
         .probe_user = r->probe_user,
         .profile = r->profile,
@@ -486,12 +502,12 @@ static ft_mat hidden_part(const ft_runner *r, int first, int n)
 }
 
 /* true: the device replays a captured pass with this step's batch. Steps with images call ops that
- * others do not, and are not captured. */
-static bool replayed(ft_runner *r, const void *pass)
+ * others do not, and are not captured. more: the pass belongs to the one before it. */
+static bool replayed(ft_runner *r, const void *pass, bool more)
 {
-    const bool plain = !r->batch.image_row && !r->batch.ahead;
+    const bool plain = pass && !r->batch.image_row && !r->batch.ahead;
     const bool again = !r->probe && !r->profile && plain && r->dev->replay(r->dev, pass);
-    r->fresh = (r->chain > 0 && r->fresh) || r->dev->uncaptured;
+    r->fresh = (more && r->fresh) || r->dev->uncaptured;
     return again;
 }
 
@@ -502,25 +518,87 @@ bool ft_runner_fresh(const ft_runner *r)
 
 /* Where logits are in device memory, the device finds the largest one of each row. Ids that the
  * target does not have are left out. */
-static void find_best(ft_runner *r, ft_step *s)
+static void find_best(ft_runner *r, ft_step *s, int out)
 {
     ft_mat x = s->logits;
     x.d = FT_MIN(x.d, r->ids);
-    if (r->host_logits && s->n_out) ft_argmax_rows(s, r->best, x);
+    if (r->host_logits && s->n_out) ft_argmax_rows(s, r->best + out, x);
+}
+
+/* The rows of a part; it owns nothing. */
+static ft_rowset rows_of_part(const ft_runner *r, const ft_micro_part *p)
+{
+    const ft_micro *m = &r->micro;
+    ft_rowset w = r->rows;
+    int32_t **const each[] = {&w.token,  &w.cell,   &w.end,    &w.src_row, &w.dst_row,
+                              &w.pos[0], &w.pos[1], &w.pos[2], &w.ahead,   &w.image_row};
+    for (size_t i = 0; i < FT_COUNT(each); i++) *each[i] += p->row;
+    w.span = m->span + p->span;
+    w.span_of = m->span_of + p->row;
+    w.out_row = m->out_row + p->out;
+    w.T = p->T;
+    w.S = p->S;
+    w.n_out = p->n_out;
+    return w;
+}
+
+/* A captured part writes to where its rows are: those that begin at another row have graphs of
+ * their own. NULL: the part is not likely to come again. */
+static const void *pass_of_part(const ft_runner *r, const ft_step *s, const ft_micro_part *p)
+{
+    if (!p || (!p->row && p->n_out == p->T)) return pass_of(r, s, false);
+    return p->row == p->out && p->n_out == p->T && !s->lora.active ? &r->micro_pass[p->row] : NULL;
+}
+
+/* Starts the trunk pass, or the part p of it. */
+static void trunk_part(ft_runner *r, const ft_micro_part *p)
+{
+    ft_rowset w = p ? rows_of_part(r, p) : r->rows;
+    const int row = p ? p->row : 0, out = p ? p->out : 0;
+    ft_step s = begin_pass(r, &w, out, p ? p->n_out : padded_out(r, &r->rows), false);
+    s.hidden = hidden_part(r, row, s.T);
+    if (!replayed(r, pass_of_part(r, &s, p), row > 0)) {
+        r->p.model->arch->forward(r->p.model, &s);
+        if (r->p.drafter) ft_scatter(&s, hidden_part(r, 0, hidden_rows(&r->p)), s.hidden);
+        find_best(r, &s, out);
+    }
+    r->dev->commit(r->dev);
+}
+
+/* Into how many parts the pass is cut. Steps of generating sequences: as the times say. A prompt:
+ * so that each part keeps a device busy. */
+static int parts_of_pass(ft_runner *r)
+{
+    const ft_rowset *w = &r->rows;
+    const ft_dev *d = r->dev;
+    int longest = 0;
+    r->choice = -1;
+    if (!r->micro.span || r->probe || r->profile || w->images || w->looks_ahead) return 1;
+    if (r->p.micro) return r->p.micro;
+    if (d->stages < 2) return 1;
+    for (int i = 0; i < w->S; i++) longest = FT_MAX(longest, w->span[i].n);
+    if (longest > FT_DECODE_ROWS) return FT_MIN(w->T / d->part_rows, 4 * d->stages);
+    if (w->S < 2 || (d->captures && w->T <= FT_SHAPE_ROWS)) return 1;
+    r->choice = ft_micro_choose(&r->times, w->T);
+    return r->choice ? r->choice * d->stages : 1;
 }
 
 void ft_runner_trunk_begin(ft_runner *r)
 {
-    ft_step s = begin_pass(r, r->p.model->V, false);
+    start_pass(r, r->p.model->V);
     r->chain = 0;
-    if (r->profile) ft_profile_begin(r->profile, s.T);
-    s.hidden = hidden_part(r, 0, s.T);
-    if (!replayed(r, pass_of(r, &s, false))) {
-        r->p.model->arch->forward(r->p.model, &s);
-        if (r->p.drafter) ft_scatter(&s, hidden_part(r, 0, hidden_rows(&r->p)), s.hidden);
-        find_best(r, &s);
-    }
-    r->dev->commit(r->dev);
+    if (r->profile) ft_profile_begin(r->profile, r->rows.T);
+    r->begun_ns = ft_now_ns();
+    const int most = parts_of_pass(r), n = most > 1 ? ft_micro_cut(&r->micro, &r->rows, most) : 1;
+    if (n == 1) trunk_part(r, NULL);
+    for (int i = 0; n > 1 && i < n; i++) trunk_part(r, &r->micro.part[i]);
+}
+
+int ft_runner_micro(ft_runner *r, int n)
+{
+    const int before = r->p.micro;
+    r->p.micro = n;
+    return before;
 }
 
 bool ft_runner_chains(const ft_runner *r)
@@ -531,16 +609,18 @@ bool ft_runner_chains(const ft_runner *r)
 void ft_runner_draft_begin(ft_runner *r, bool more)
 {
     const ft_model *m = r->p.drafter;
-    ft_step s = begin_pass(r, m->n_draft_ids ? m->n_draft_ids : m->V, true);
+    start_pass(r, m->n_draft_ids ? m->n_draft_ids : m->V);
+    ft_step s = begin_pass(r, &r->rows, 0, padded_out(r, &r->rows), true);
     if (!r->chaining) r->chain = 0;
+    r->choice = -1;
     r->chaining = more;
     if (r->profile) ft_profile_begin(r->profile, 0); /* only trunk passes are timed */
-    if (!replayed(r, pass_of(r, &s, true))) {
+    if (!replayed(r, pass_of(r, &s, true), r->chain > 0)) {
         s.hidden_in = ft_take(&s, r->p.model->D);
         s.hidden = hidden_part(r, ft_hidden_draft(r, 0), s.n_out);
         ft_gather_src(&s, s.hidden_in, hidden_part(r, 0, hidden_rows(&r->p)));
         r->p.drafter->arch->draft(r->p.drafter, &s);
-        find_best(r, &s);
+        find_best(r, &s, 0);
     }
     r->dev->commit(r->dev);
     if (more) go_on(r);
@@ -574,7 +654,7 @@ static void draw_now(ft_runner *r)
                           .sampled = r->sampled};
     d->record(d, &r->batch);
     const bool fresh = r->fresh;
-    if (!replayed(r, &r->draw_pass[r->sampled][r->width == r->p.model->V])) {
+    if (!replayed(r, &r->draw_pass[r->sampled][r->width == r->p.model->V], false)) {
         ft_step s = {.dev = d, .b = &r->batch, .T = T, .profile = r->profile, .layer = -1};
         ft_mat x = ft_mat_at(r->logits, r->p.out, r->width);
         x.d = FT_MIN(r->width, r->ids);
@@ -626,6 +706,9 @@ ft_status ft_runner_wait(ft_runner *r, ft_err *err)
                     drawn + ids * sizeof *r->best);
     }
     const ft_status st = d->sync(d, err);
+    if (!st && r->choice >= 0 && n && !r->fresh)
+        ft_micro_timed(&r->times, r->rows.T, r->choice, (double)(ft_now_ns() - r->begun_ns) * 1e-9);
+    r->choice = -1;
     if (st || !ft_map_broken()) return st;
     return ft_fail(err, FT_EIO, "the model file %s was changed while it was in use",
                    ft_map_broken());

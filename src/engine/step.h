@@ -32,6 +32,7 @@ typedef struct ft_runner_params {
     int slots, rows, out; /* maximum sequences, rows and output rows of a step */
     int cells;            /* maximum context length */
     int ids;              /* vocabulary size that callers use, if it is not the model's V; else 0 */
+    int micro;            /* micro-batches of a trunk pass (engine/micro.h); 0: chosen; 1: whole */
     const float *lora;    /* [n_adapter]: scales that every slot has at first; NULL: 0 */
 } ft_runner_params;
 
@@ -92,6 +93,9 @@ static inline ft_status ft_runner_draft(ft_runner *r, bool more, ft_err *err)
     ft_runner_draft_begin(r, more);
     return more ? FT_OK : ft_runner_wait(r, err);
 }
+
+/* Sets the number of micro-batches, as in the parameters; returns the number before. */
+int ft_runner_micro(ft_runner *r, int n);
 
 /* Whether ids are sampled on the device: where logits are in separate device memory. */
 bool ft_runner_draws(const ft_runner *r);

@@ -109,12 +109,14 @@ static ft_status rehearse(void *user, const step *s, ft_err *err)
     return ft_runner_trunk(run, err);
 }
 
-/* The longest steps, which are not captured: they size the scratch memory. Then sampling. */
+/* The longest steps, whole and not captured: they size the scratch memory. Then sampling. */
 static ft_status settle(ft_engine *e, const ft_warmup_plan *p, ft_err *err)
 {
     const int T = e->p.rows, spans = FT_MIN(p->slots, T / (FT_DECODE_ROWS + 1));
     step s = {.T = T, .longest = (T + spans - 1) / spans, .out = FT_MIN(T, p->slots * p->window)};
+    const int micro = ft_runner_micro(e->runner, 1);
     ft_status st = rehearse(e, &s, err);
+    ft_runner_micro(e->runner, micro);
     if (!st) st = ft_draw_warm_up(e, err); /* on rows as wide as those of the last pass */
     if (st || p->draft_window <= 1) return st;
     s.draft = true;

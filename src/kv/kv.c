@@ -284,11 +284,15 @@ int ft_cache_free_pages(const ft_cache *c)
 
 /* ---- sequences ---- */
 
+/* The device copies most of the zeros itself. */
 static void zero(ft_dev *d, void *p, size_t bytes)
 {
-    static const unsigned char none[1 << 16];
-    for (size_t at = 0; at < bytes; at += sizeof none)
-        d->upload(d, (unsigned char *)p + at, none, FT_MIN(sizeof none, bytes - at));
+    static const unsigned char none[4096];
+    unsigned char *to = p;
+    size_t have = FT_MIN(sizeof none, bytes);
+    d->upload(d, to, none, have);
+    for (; have < bytes; have += FT_MIN(have, bytes - have))
+        d->move(d, to + have, to, FT_MIN(have, bytes - have));
 }
 
 /* An empty sequence has a zero window and a zero state. */

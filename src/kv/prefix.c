@@ -4,9 +4,8 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "kv/kept.h"
 #include "kv/kv_priv.h"
-#include "kv/prefix_file.h"
-#include "kv/save.h"
 
 #include <xxhash.h>
 
@@ -22,6 +21,8 @@ struct ft_prefix {
     ft_cache *c;
     ft_prefix_params p;
     ft_point_shape s;
+    ft_owners o; /* who has the bytes of which layers */
+    uint64_t used[FT_OWNERS];
     ft_point_dir *dir; /* NULL: memory only */
     node root;         /* the empty prefix */
     uint64_t clock;
@@ -30,11 +31,43 @@ struct ft_prefix {
 
 /* ---- the tree ---- */
 
+static ft_kept_size pages_size(const ft_prefix *p, int from, int len)
+{
+    return (ft_kept_size){.pages = ft_point_pages_end(&p->s, len) - from / FT_PAGE_ROWS};
+}
+
+static ft_kept_size state_size(const ft_prefix *p, int len)
+{
+    const int first = ft_point_window_first(&p->s, len), end = ft_point_pages_end(&p->s, len);
+    return (ft_kept_size){
+        .window_pages = p->s.window ? end - first : 0, .state = true, .extra = p->p.extra};
+}
+
+/* Bytes of a node in the memory of an owner. */
+static size_t owner_bytes(const ft_prefix *p, const node *n, int owner)
+{
+    const ft_kept_size pages = pages_size(p, n->p.from, n->p.len), state = state_size(p, n->p.len);
+    size_t sum = owner ? 0 : sizeof *n + sizeof(int32_t) * (size_t)(n->p.len - n->p.from);
+    sum += ft_kept_bytes(&p->o, &pages, owner, ft_kept_whole(&p->o, n->p.pages));
+    if (n->has_state) sum += ft_kept_bytes(&p->o, &state, owner, ft_kept_whole(&p->o, n->p.state));
+    return sum;
+}
+
 static size_t node_bytes(const ft_prefix *p, const node *n)
 {
-    const size_t state = n->has_state ? ft_point_state_bytes(&p->s, n->p.len) : 0;
-    return sizeof *n + sizeof(int32_t) * (size_t)(n->p.len - n->p.from) +
-           ft_point_pages_bytes(&p->s, n->p.from, n->p.len) + state;
+    size_t sum = 0;
+    for (int i = 0; i < p->o.n; i++) sum += owner_bytes(p, n, i);
+    return sum;
+}
+
+/* Counts the bytes of a node, or counts them no longer; around every change of it. */
+static void count_bytes(ft_prefix *p, const node *n, bool in)
+{
+    for (int i = 0; i < p->o.n; i++) {
+        const uint64_t bytes = owner_bytes(p, n, i);
+        p->used[i] += in ? bytes : -bytes;
+        p->n.bytes += in ? bytes : -bytes;
+    }
 }
 
 /* Whether the node's own ids equal those of ids at its position; it must end at `end` or before. */
@@ -95,7 +128,7 @@ static void drop_tree(ft_prefix *p, node *n, bool file)
 {
     while (n->child) drop_tree(p, n->child, file);
     unlink_from(n);
-    p->n.bytes -= node_bytes(p, n);
+    count_bytes(p, n, false);
     p->n.points--;
     if (file && n->on_disk) ft_point_dir_remove(p->dir, n->p.key);
     ft_point_release(&n->p);
@@ -106,11 +139,11 @@ static void drop_tree(ft_prefix *p, node *n, bool file)
 
 static void drop_state(ft_prefix *p, node *n)
 {
-    p->n.bytes -= node_bytes(p, n);
+    count_bytes(p, n, false);
     ft_blob_drop(n->p.state);
     n->p.state = NULL;
     n->has_state = false;
-    p->n.bytes += node_bytes(p, n);
+    count_bytes(p, n, true);
 }
 
 /* Tokens that the checkpoint saves, over bytes and age. */
@@ -135,9 +168,17 @@ static node *least(const ft_prefix *p, node *at, const node *spare, node *best)
     return best;
 }
 
+/* The budget is that of each process. */
+static bool is_full(const ft_prefix *p)
+{
+    for (int i = 0; i < p->o.n; i++)
+        if (p->used[i] > p->p.bytes) return true;
+    return false;
+}
+
 static void make_room(ft_prefix *p, const node *spare)
 {
-    while (p->n.bytes > p->p.bytes) {
+    while (is_full(p)) {
         node *n = least(p, &p->root, spare, NULL);
         if (!n) return;
         if (!n->child) {
@@ -161,7 +202,7 @@ static ft_key key_of(const ft_prefix *p, uint64_t salt, const int32_t *ids, int 
 
 static void count_in(ft_prefix *p, const node *n)
 {
-    p->n.bytes += node_bytes(p, n);
+    count_bytes(p, n, true);
     p->n.points++;
 }
 
@@ -221,9 +262,11 @@ ft_status ft_prefix_new(ft_prefix **out, ft_cache *c, const ft_prefix_params *pa
         .window = c->space[FT_SPACE_WINDOW].window,
     };
     p->n.state = ft_point_state_bytes(&p->s, p->s.cells);
+    ft_owners_init(&p->o, c, params->dir != NULL); /* files are written by this process */
     if (params->dir) {
         const ft_status st = ft_point_dir_open(&p->dir, params->dir, &p->s, err);
         if (st) {
+            ft_owners_release(&p->o);
             ft_free(p);
             return st;
         }
@@ -239,6 +282,7 @@ void ft_prefix_free(ft_prefix *p)
     if (!p) return;
     while (p->root.child) drop_tree(p, p->root.child, false);
     ft_point_dir_close(p->dir);
+    ft_owners_release(&p->o);
     ft_free(p);
 }
 
@@ -272,21 +316,18 @@ static void fill_pages(const ft_prefix *p, const node *n, ft_seq *s)
 {
     if (!n->parent) return;
     fill_pages(p, n->parent, s);
-    ft_seq_pages_put(s, FT_SPACE_FULL, n->p.from / FT_PAGE_ROWS,
-                     ft_point_pages_end(&p->s, n->p.len), n->p.pages->data);
+    ft_kept_copy k = {.o = &p->o, .b = n->p.pages};
+    ft_kept_pages(&k, s, FT_SPACE_FULL, n->p.from / FT_PAGE_ROWS,
+                  ft_point_pages_end(&p->s, n->p.len));
 }
 
 static void fill(const ft_prefix *p, const node *n, ft_seq *s, void *extra)
 {
     const int len = n->p.len, first = ft_point_window_first(&p->s, len);
-    const int end = ft_point_pages_end(&p->s, len);
-    const unsigned char *at = n->p.state->data;
-    if (p->s.window) {
-        ft_seq_pages_put(s, FT_SPACE_WINDOW, first, end, at);
-        at += (size_t)(end - first) * p->s.window_page;
-    }
-    ft_seq_state_put(s, at);
-    memcpy(extra, at + ft_cache_state_bytes(p->c), p->p.extra);
+    ft_kept_copy k = {.o = &p->o, .b = n->p.state};
+    if (p->s.window) ft_kept_pages(&k, s, FT_SPACE_WINDOW, first, ft_point_pages_end(&p->s, len));
+    ft_kept_state(&k, s);
+    memcpy(extra, k.b->data + k.at[0], p->p.extra);
     fill_pages(p, n, s);
 }
 
@@ -309,17 +350,15 @@ int ft_prefix_find(ft_prefix *p, uint64_t salt, const int32_t *ids, int n, int l
 
 static ft_blob *state_of(const ft_prefix *p, int len, const ft_seq *s, const void *extra)
 {
-    ft_blob *b = ft_blob_new(ft_point_state_bytes(&p->s, len));
-    if (!b) return NULL;
-    unsigned char *at = b->data;
-    const int first = ft_point_window_first(&p->s, len), end = ft_point_pages_end(&p->s, len);
-    if (p->s.window) {
-        ft_seq_pages_get(s, FT_SPACE_WINDOW, first, end, at);
-        at += (size_t)(end - first) * p->s.window_page;
-    }
-    ft_seq_state_get(s, at);
-    if (extra) memcpy(at + ft_cache_state_bytes(p->c), extra, p->p.extra);
-    return b;
+    const ft_kept_size size = state_size(p, len);
+    ft_kept_copy k = {.o = &p->o, .b = ft_kept_new(&p->o, &size), .save = true};
+    if (!k.b) return NULL;
+    if (p->s.window)
+        ft_kept_pages(&k, s, FT_SPACE_WINDOW, ft_point_window_first(&p->s, len),
+                      ft_point_pages_end(&p->s, len));
+    ft_kept_state(&k, s);
+    if (extra) memcpy(k.b->data + k.at[0], extra, p->p.extra);
+    return k.b;
 }
 
 /* A child of the parent whose ids pass through the new checkpoint becomes a child of that, with
@@ -332,19 +371,19 @@ static void regroup(ft_prefix *p, node *parent, node *n)
         if (c == n || c->p.salt != n->p.salt || !c->p.pages || c->p.len <= n->p.len ||
             memcmp(c->p.ids, n->p.ids, cut * sizeof *n->p.ids))
             continue;
-        const size_t skip =
-            (size_t)(n->p.len / FT_PAGE_ROWS - n->p.from / FT_PAGE_ROWS) * p->s.page;
-        ft_blob *rest = ft_blob_new(c->p.pages->bytes - skip);
-        if (!rest) continue;
-        p->n.bytes -= node_bytes(p, c);
-        memcpy(rest->data, c->p.pages->data + skip, rest->bytes);
-        ft_blob_drop(c->p.pages);
+        count_bytes(p, c, false);
+        ft_blob *rest =
+            ft_kept_without(&p->o, c->p.pages, n->p.len / FT_PAGE_ROWS - n->p.from / FT_PAGE_ROWS);
+        if (!rest) {
+            count_bytes(p, c, true);
+            continue;
+        }
         c->p.pages = rest;
         memmove(c->p.ids, c->p.ids + cut,
                 ((size_t)(c->p.len - c->p.from) - cut) * sizeof *c->p.ids);
         c->p.from = n->p.len;
         c->p.parent = n->p.key;
-        p->n.bytes += node_bytes(p, c);
+        count_bytes(p, c, true);
         unlink_from(c);
         link_to(n, c);
     }
@@ -354,7 +393,9 @@ static node *new_node(const ft_prefix *p, uint64_t salt, const node *parent, con
                       int len, const ft_seq *s)
 {
     const int from = parent->p.len;
-    ft_blob *pages = ft_blob_new(ft_point_pages_bytes(&p->s, from, len));
+    const ft_kept_size size = pages_size(p, from, len);
+    ft_blob *pages = ft_kept_new(&p->o, &size);
+    ft_kept_copy k = {.o = &p->o, .b = pages, .save = true};
     if (!pages) return NULL;
     node *n = ft_new(node);
     n->p = (ft_point){.salt = salt,
@@ -365,18 +406,22 @@ static node *new_node(const ft_prefix *p, uint64_t salt, const node *parent, con
                       .pages = pages};
     n->p.ids = ft_new_n(int32_t, (size_t)(len - from));
     memcpy(n->p.ids, ids + from, sizeof *ids * (size_t)(len - from));
-    ft_seq_pages_get(s, FT_SPACE_FULL, from / FT_PAGE_ROWS, ft_point_pages_end(&p->s, len),
-                     pages->data);
+    ft_kept_pages(&k, s, FT_SPACE_FULL, from / FT_PAGE_ROWS, ft_point_pages_end(&p->s, len));
     return n;
 }
 
-/* The minimum size of a checkpoint: its state and all pages up to it. */
-static size_t least_bytes(const ft_prefix *p, const node *at, int len)
+/* Whether a checkpoint fits into the budget: its state and all pages up to it. */
+static bool fits(const ft_prefix *p, const node *at, int len)
 {
-    size_t sum = sizeof(node) + ft_point_state_bytes(&p->s, len) +
-                 ft_point_pages_bytes(&p->s, 0, len) + sizeof(int32_t) * (size_t)len;
-    for (; at->parent; at = at->parent) sum += sizeof(node);
-    return sum;
+    const ft_kept_size pages = pages_size(p, 0, len), state = state_size(p, len);
+    size_t nodes = sizeof(node) + sizeof(int32_t) * (size_t)len;
+    for (; at->parent; at = at->parent) nodes += sizeof(node);
+    for (int i = 0; i < p->o.n; i++)
+        if (ft_kept_bytes(&p->o, &pages, i, false) + ft_kept_bytes(&p->o, &state, i, false) +
+                (i ? 0 : nodes) >
+            p->p.bytes)
+            return false;
+    return true;
 }
 
 bool ft_prefix_put(ft_prefix *p, uint64_t salt, const int32_t *ids, int len, const ft_seq *s,
@@ -389,14 +434,14 @@ bool ft_prefix_put(ft_prefix *p, uint64_t salt, const int32_t *ids, int len, con
         touch(p, at);
         return true;
     }
-    if (least_bytes(p, at, len) > p->p.bytes) return false;
+    if (!fits(p, at, len)) return false;
     ft_blob *state = state_of(p, len, s, extra);
     node *n = fresh && state ? new_node(p, salt, at, ids, len, s) : at;
     if (!state || !n) {
         ft_blob_drop(state);
         return false;
     }
-    if (!fresh) p->n.bytes -= node_bytes(p, n);
+    if (!fresh) count_bytes(p, n, false);
     n->p.state = state;
     n->has_state = true;
     if (fresh) {
@@ -404,7 +449,7 @@ bool ft_prefix_put(ft_prefix *p, uint64_t salt, const int32_t *ids, int len, con
         count_in(p, n);
         regroup(p, at, n);
     } else {
-        p->n.bytes += node_bytes(p, n);
+        count_bytes(p, n, true);
     }
     touch(p, n);
     n->on_disk = p->dir != NULL;
@@ -441,13 +486,25 @@ static int above(const node *n)
 }
 
 /* From the root down, each in the format of its own file. */
-static void put_chain(const ft_prefix *p, ft_out_file *o, const node *n)
+static ft_status put_chain(const ft_prefix *p, ft_out_file *o, const node *n, ft_err *err)
 {
-    if (!n->parent) return;
-    put_chain(p, o, n->parent);
-    const uint64_t bytes = ft_point_bytes(&n->p);
-    ft_out_write(o, &bytes, sizeof bytes);
-    ft_point_put(o, &n->p, &p->s);
+    if (!n->parent) return FT_OK;
+    ft_status st = put_chain(p, o, n->parent, err);
+    if (st) return st;
+    const ft_kept_size pages = pages_size(p, n->p.from, n->p.len), state = state_size(p, n->p.len);
+    ft_point whole = n->p;
+    whole.pages = ft_kept_gather(&p->o, p->c, n->p.pages, &pages);
+    whole.state = ft_kept_gather(&p->o, p->c, n->p.state, &state);
+    if (!whole.pages || !whole.state != !n->p.state) {
+        st = ft_fail(err, FT_ENOMEM, "no memory for a prefix of %d tokens", n->p.len);
+    } else {
+        const uint64_t bytes = ft_point_bytes(&whole);
+        ft_out_write(o, &bytes, sizeof bytes);
+        ft_point_put(o, &whole, &p->s);
+    }
+    ft_blob_drop(whole.pages);
+    ft_blob_drop(whole.state);
+    return st;
 }
 
 ft_status ft_prefix_save(ft_prefix *p, uint64_t salt, const int32_t *ids, int n, const char *path,
@@ -456,7 +513,7 @@ ft_status ft_prefix_save(ft_prefix *p, uint64_t salt, const int32_t *ids, int n,
     node *last = deepest_of(p, salt, ids, n, true);
     while (last && !load_node(p, last)) last = deepest_of(p, salt, ids, n, true);
     ft_out_file *o;
-    const ft_status st = ft_out_open_private(&o, path, err);
+    ft_status st = ft_out_open_private(&o, path, err);
     if (st) return st;
     slot_head h = {.digest = p->s.digest, .salt = salt, .n_ids = (uint32_t)n};
     h.n_points = last ? (uint32_t)above(last) : 0;
@@ -464,8 +521,10 @@ ft_status ft_prefix_save(ft_prefix *p, uint64_t salt, const int32_t *ids, int n,
     h.sum = slot_sum(h, ids);
     ft_out_write(o, &h, sizeof h);
     ft_out_write(o, ids, sizeof *ids * (size_t)n);
-    if (last) put_chain(p, o, last);
-    return ft_out_commit(o, err);
+    if (last) st = put_chain(p, o, last, err);
+    if (!st) return ft_out_commit(o, err);
+    ft_out_abort(o);
+    return st;
 }
 
 /* One point of such a file into the tree, unless it is there. */

@@ -6,7 +6,8 @@
  * bit-identical to a prompt computed from the start (engine/prefix_reuse.c), and ids that tell
  * apart what was computed differently.
  * Everything is copied out of the cache and into it, so nothing here refers to pages of a
- * running sequence. One budget in bytes covers all of it. The checkpoint that saves the fewest
+ * running sequence. The bytes of layers that another rank computes stay there (kv/kept.h). One
+ * budget in bytes covers all of it, in each process. The checkpoint that saves the fewest
  * tokens per byte is evicted first, the longer unused the sooner; one with children loses its
  * state before its pages. With a folder, every checkpoint has a file there (kv/prefix_file.h).
  * Only the engine thread may call these functions. */

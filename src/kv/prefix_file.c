@@ -59,7 +59,9 @@ ft_blob *ft_blob_use(ft_blob *b)
 
 void ft_blob_drop(ft_blob *b)
 {
-    if (b && atomic_fetch_sub(&b->users, 1) == 1) ft_free(b);
+    if (!b || atomic_fetch_sub(&b->users, 1) != 1) return;
+    if (b->release) b->release(b->elsewhere);
+    ft_free(b);
 }
 
 /* ---- sizes ---- */

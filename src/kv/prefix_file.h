@@ -11,6 +11,8 @@
 /* Bytes that the tree and the writer share, with a reference count. */
 typedef struct ft_blob {
     atomic_int users;
+    void *elsewhere; /* what belongs to it outside of this process (kv/kept.h); NULL: nothing */
+    void (*release)(void *elsewhere);
     size_t bytes;
     unsigned char data[];
 } ft_blob;

@@ -36,108 +36,75 @@ size_t ft_cache_page_bytes(const ft_cache *c, int space)
     return sum;
 }
 
-/* Calls copy(device address, bytes at `at`) for every part of a page, and returns where it ends. */
-typedef void copy_fn(ft_dev *d, void *device, unsigned char *host, size_t n);
-
-static void out_of(ft_dev *d, void *device, unsigned char *host, size_t n)
+void ft_cache_page_pieces(const ft_cache *c, const int32_t *table, int space, int from, int to,
+                          ft_piece_fn *fn, void *user)
 {
-    d->download(d, host, device, n);
-}
-
-static void into(ft_dev *d, void *device, unsigned char *host, size_t n)
-{
-    d->upload(d, device, host, n);
-}
-
-static void pages(const ft_seq *s, int space, int from, int to, unsigned char *at, copy_fn *copy)
-{
-    const ft_cache *c = s->c;
-    const int32_t *table = ft_seq_table(s, space);
     for (int i = from; i < to; i++) {
-        assert(table[i] >= 0);
-        const size_t page = (size_t)table[i];
+        assert(!table || table[i] >= 0);
+        const size_t page = table ? (size_t)table[i] : 0;
         for (int l = 0; l < c->p.n_layer; l++) {
             const ft_kv *kv = ft_cache_kv_in(c, l, space);
             if (!kv) continue;
-            copy(c->dev, (unsigned char *)kv->k + page * kv->k_page, at, kv->k_page);
-            at += kv->k_page;
-            copy(c->dev, (unsigned char *)kv->v + page * kv->v_page, at, kv->v_page);
-            at += kv->v_page;
+            fn(user, l, table ? kv->k + page * kv->k_page : NULL, kv->k_page);
+            fn(user, l, table ? kv->v + page * kv->v_page : NULL, kv->v_page);
         }
     }
+}
+
+/* Copies out of the device and into it. */
+typedef struct copying {
+    ft_dev *d;
+    unsigned char *host; /* the next byte */
+    bool in;
+} copying;
+
+static void copy_piece(void *user, int layer, void *device, size_t n)
+{
+    copying *k = user;
+    (void)layer;
+    if (k->in)
+        k->d->upload(k->d, device, k->host, n);
+    else
+        k->d->download(k->d, k->host, device, n);
+    k->host += n;
 }
 
 void ft_seq_pages_get(const ft_seq *s, int space, int from, int to, void *out)
 {
-    pages(s, space, from, to, out, out_of);
+    copying k = {s->c->dev, out, false};
+    ft_cache_page_pieces(s->c, ft_seq_table(s, space), space, from, to, copy_piece, &k);
 }
 
 void ft_seq_pages_put(ft_seq *s, int space, int from, int to, const void *in)
 {
-    pages(s, space, from, to, (unsigned char *)(uintptr_t)in, into);
+    copying k = {s->c->dev, (unsigned char *)(uintptr_t)in, true};
+    ft_cache_page_pieces(s->c, ft_seq_table(s, space), space, from, to, copy_piece, &k);
 }
 
 /* ---- delta nets ---- */
 
-/* The parts of a layer's slot: the stored state, or the journal. */
-static int parts(const ft_cache *c, int l, int slot, bool journal, float *at[4], size_t n[4])
+void ft_cache_state_pieces(const ft_cache *c, int slot, ft_piece_fn *fn, void *user)
 {
-    const ft_delta_sizes z = ft_delta_sizes_of(&c->layer[l], c->p.tentative);
-    const ft_delta *d = &c->delta[l];
-    float *const base[2][4] = {{d->conv, d->state}, {d->j_conv, d->j_k, d->j_d, d->j_g}};
-    const size_t size[2][4] = {{z.conv, z.state}, {z.j_conv, z.j_k, z.j_d, z.j_g}};
-    const int count = journal ? 4 : 2;
-    for (int i = 0; i < count; i++) {
-        n[i] = size[journal][i] * sizeof(float);
-        at[i] = base[journal][i] + (size_t)slot * size[journal][i];
-    }
-    return count;
-}
-
-static size_t states(const ft_cache *c, int slot, bool journal, unsigned char *host, copy_fn *copy)
-{
-    size_t sum = 0;
     for (int l = 0; l < c->p.n_layer; l++) {
         if (c->layer[l].kind != FT_STATE_DELTA) continue;
-        float *at[4];
-        size_t n[4];
-        const int count = parts(c, l, slot, journal, at, n);
-        for (int i = 0; i < count; i++) {
-            if (copy) copy(c->dev, at[i], host + sum, n[i]);
-            sum += n[i];
-        }
+        const ft_delta_sizes z = ft_delta_sizes_of(&c->layer[l], c->p.tentative);
+        const ft_delta *d = &c->delta[l];
+        fn(user, l, d->conv + (size_t)slot * z.conv, z.conv * sizeof *d->conv);
+        fn(user, l, d->state + (size_t)slot * z.state, z.state * sizeof *d->state);
     }
-    return sum;
+}
+
+static void add_bytes(void *user, int layer, void *device, size_t n)
+{
+    (void)layer, (void)device;
+    *(size_t *)user += n;
 }
 
 size_t ft_cache_state_bytes(const ft_cache *c)
 {
-    return states(c, 0, false, NULL, NULL);
-}
-
-size_t ft_cache_journal_bytes(const ft_cache *c)
-{
-    return states(c, 0, true, NULL, NULL);
-}
-
-void ft_seq_state_get(const ft_seq *s, void *out)
-{
-    states(s->c, s->slot, false, out, out_of);
-}
-
-void ft_seq_state_put(ft_seq *s, const void *in)
-{
-    states(s->c, s->slot, false, (unsigned char *)(uintptr_t)in, into);
-}
-
-void ft_seq_journal_get(const ft_seq *s, void *out)
-{
-    states(s->c, s->slot, true, out, out_of);
-}
-
-void ft_seq_journal_put(ft_seq *s, const void *in)
-{
-    states(s->c, s->slot, true, (unsigned char *)(uintptr_t)in, into);
+    size_t sum = 0;
+    ft_cache_state_pieces(c, 0, add_bytes, &sum);
+    return sum;
 }
 
 /* ---- swapping ---- */

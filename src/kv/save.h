@@ -8,16 +8,19 @@
 
 uint64_t ft_cache_layout(const ft_cache *c); /* a hash of everything that determines the layout */
 size_t ft_cache_page_bytes(const ft_cache *c, int space);
-size_t ft_cache_state_bytes(const ft_cache *c);   /* of one sequence, 0 without delta nets */
-size_t ft_cache_journal_bytes(const ft_cache *c); /* the same for the journal */
+size_t ft_cache_state_bytes(const ft_cache *c); /* of one sequence, 0 without delta nets */
+
+/* Calls fn for every piece of device memory that pages [from, to) of a page table consist of, in
+ * the order of their bytes; table NULL: without addresses. The same for the delta-net states of a
+ * slot. */
+typedef void ft_piece_fn(void *user, int layer, void *device, size_t n);
+void ft_cache_page_pieces(const ft_cache *c, const int32_t *table, int space, int from, int to,
+                          ft_piece_fn *fn, void *user);
+void ft_cache_state_pieces(const ft_cache *c, int slot, ft_piece_fn *fn, void *user);
 
 /* Pages [from, to) of a sequence, which it must hold: bytes [to - from][page]. */
 void ft_seq_pages_get(const ft_seq *s, int space, int from, int to, void *out);
 void ft_seq_pages_put(ft_seq *s, int space, int from, int to, const void *in);
-void ft_seq_state_get(const ft_seq *s, void *out);
-void ft_seq_state_put(ft_seq *s, const void *in);
-void ft_seq_journal_get(const ft_seq *s, void *out);
-void ft_seq_journal_put(ft_seq *s, const void *in);
 /* Moves the pages of a sequence to host memory and frees them; its length, states and journal
  * stay. Until they are restored, only ft_seq_rewind to 0 is allowed. NULL when memory runs out. */
 typedef struct ft_swapped ft_swapped;

@@ -38,6 +38,12 @@ for n in 2 3; do
     works "every golden model on $n ranks: the ids of one process" ranks $n "$mpi/split"
 done
 works "golden models with drafts and batches on 3 ranks" ranks 3 "$mpi/drafting"
+for n in 2 3; do
+    works "micro-batches on $n ranks" ranks $n "$mpi/pipeline"
+    works "prefix checkpoints that stay with $n ranks" ranks $n "$mpi/rank_prefix"
+done
+FT_TEST_DIRECT=1 works "rows that are sent from device memory, on 3 ranks" ranks 3 "$mpi/pipeline"
+works "images on 3 ranks" ranks 3 "$mpi/images"
 works "adapters on 2 ranks" ranks 2 "$mpi/lora"
 works "the ends of responses on 2 ranks" ranks 2 "$mpi/ending"
 unset FT_TEST_DEV

@@ -159,12 +159,56 @@ static void wrong_choices(void **state)
     expect(&m, "a step of rank 0 has wrong sizes"); /* there is no weight */
 }
 
+static void put_kept(message *m, uint32_t op, uint32_t number, int n, const uint64_t *args)
+{
+    put(m, &op, sizeof op);
+    put(m, &number, sizeof number);
+    put(m, args, sizeof *args * (size_t)n);
+}
+
+/* Copies that stay with a rank. */
+static void kept_copies(void **state)
+{
+    static const char none[] = "rank 0 uses a copy that does not exist";
+    static const char beyond[] = "rank 0 uses bytes that a copy does not have";
+    message m = {.n = 0};
+    (void)state;
+    put_kept(&m, FT_REMOTE_KEEP, 3, 1, (uint64_t[]){48});
+    put_kept(&m, FT_REMOTE_KEEP_SAVE, 3, 3, (uint64_t[]){16, 4096, 32});
+    put_kept(&m, FT_REMOTE_KEEP_LOAD, 3, 3, (uint64_t[]){16, 4096 + 32, 32});
+    put_kept(&m, FT_REMOTE_KEEP_CUT, 3, 1, (uint64_t[]){16});
+    put_kept(&m, FT_REMOTE_KEEP_READ, 3, 1, (uint64_t[]){32});
+    const message kept = m;
+    expect(&m, "");
+    put_kept(&m, FT_REMOTE_KEEP_READ, 3, 1, (uint64_t[]){33});
+    expect(&m, beyond);
+    m = kept;
+    put_kept(&m, FT_REMOTE_KEEP_SAVE, 3, 3, (uint64_t[]){8, 4096, 32});
+    expect(&m, beyond);
+    m = kept;
+    put_kept(&m, FT_REMOTE_KEEP_LOAD, 3, 3, (uint64_t[]){UINT64_MAX, 4096, 8});
+    expect(&m, beyond);
+    m = kept;
+    put_kept(&m, FT_REMOTE_KEEP, 3, 1, (uint64_t[]){8});
+    expect(&m, "rank 0 makes a copy that it has already");
+    m = kept;
+    put_kept(&m, FT_REMOTE_KEEP_FREE, 3, 0, NULL);
+    put_kept(&m, FT_REMOTE_KEEP_READ, 3, 1, (uint64_t[]){8});
+    expect(&m, none);
+    m.n = 0;
+    put_kept(&m, FT_REMOTE_KEEP, 5, 1, (uint64_t[]){UINT64_MAX / 2});
+    expect(&m, "rank 0 makes a copy that is too large");
+    m.n = 0;
+    put_kept(&m, FT_REMOTE_KEEP_CUT, 4000000000u, 1, (uint64_t[]){8});
+    expect(&m, none);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_version),   cmocka_unit_test(byte_order),
         cmocka_unit_test(wrong_commands), cmocka_unit_test(wrong_flags),
-        cmocka_unit_test(wrong_choices),
+        cmocka_unit_test(wrong_choices),  cmocka_unit_test(kept_copies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

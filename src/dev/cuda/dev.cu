@@ -63,6 +63,21 @@ static bool copy_from(ft_dev *d, void *dst, ft_dev *from, const void *src, size_
     return true;
 }
 
+static void *host_alloc(ft_dev *d, size_t bytes)
+{
+    void *p = NULL;
+    ft_cuda_enter(d);
+    if (cudaMallocHost(&p, bytes) == cudaSuccess) return p;
+    cudaGetLastError();
+    return NULL;
+}
+
+static void host_free(ft_dev *d, void *p)
+{
+    ft_cuda_enter(d);
+    cudaFreeHost(p);
+}
+
 void *ft_cuda_scratch(ft_cuda *c, ft_cuda_scratch_id which, size_t bytes)
 {
     if (bytes <= c->scratch_bytes[which]) return c->scratch[which];
@@ -512,6 +527,8 @@ static void fill_device(ft_cuda *c)
     d->alloc = ft_cuda_alloc;
     d->free = ft_cuda_free;
     d->upload = upload;
+    d->host_alloc = host_alloc;
+    d->host_free = host_free;
     d->move = move;
     d->download = download;
     d->bind = ft_cuda_bind;
