@@ -63,6 +63,7 @@ void ft_cpu_product(const ft_part *p, float *out, int ld, const ft_weight *w, in
                  .k = w->k,
                  .cols = FT_COLS,
                  .dot8 = p->k->dot8[w->type],
+                 .many = pack->dot ? NULL : p->k->many[w->type],
                  .dotf = p->k->dotf[w->type]};
     int rows = hi - lo;
     if (w->packed && lo % pack->group == 0 && (hi % pack->group == 0 || hi == w->n)) {
