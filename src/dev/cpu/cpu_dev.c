@@ -229,7 +229,7 @@ static void place_grow(ft_buffer8 *to, size_t bytes)
 ft_rows8 ft_rows8_of(ft_cpu *c, ft_mat x, const ft_weight *w)
 {
     const ft_form8 form = ft_tq_is(w->type)                         ? FT_FORM_HADAMARD
-                          : w->type == FT_BF16                      ? FT_FORM_SPLIT
+                          : ft_cpu_splits(&c->kern, w)              ? FT_FORM_SPLIT
                           : w->packed && c->kern.pack[w->type].wide ? FT_FORM_WIDE
                                                                     : FT_FORM_PLAIN;
     int best = 0;

@@ -192,6 +192,11 @@ void ft_cpu_product(const ft_part *p, float *out, int ld, const ft_weight *w, in
                     const ft_inputs *x);
 /* Bytes of per-thread scratch that ft_cpu_product uses, from the start. */
 size_t ft_cpu_product_scratch(const ft_cpu *c, const ft_weight *w);
+/* Whether a product with w takes split activations. */
+static inline bool ft_cpu_splits(const ft_kern *k, const ft_weight *w)
+{
+    return k->split && (w->type == FT_BF16 || (w->type == FT_F16 && w->rounded));
+}
 bool ft_cpu_wants8(const ft_cpu *c, const ft_weight *w);
 
 /* A query for turbo keys: Hadamard-transformed, then as bytes in planes; scale: one per group.

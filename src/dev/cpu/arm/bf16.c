@@ -44,27 +44,37 @@ INLINE bfloat16x8_t columns4(const unsigned char *a, const unsigned char *b, con
                                                vld1_u16((const uint16_t *)(const void *)b)));
 }
 
+/* The compiler must not move instructions across it: it would put those that wait for each other
+ * side by side, and run out of registers. */
+INLINE void in_order(float32x4_t (*s)[COLS / 2], const int R, const int P)
+{
+    UNROLL for (int r = 0; r < R; r++)
+        UNROLL for (int p = 0; p < P; p++) __asm__ volatile("" : "+w"(s[r][p]));
+}
+
 /* Eight values, `from` bytes behind the start of a row, of R pairs of rows times P pairs of
  * columns. */
 INLINE void eight(float32x4_t (*s)[COLS / 2], const unsigned char *const *w, size_t from,
                   const unsigned char *const *x, size_t from_x, const int R, const int P,
                   const bool near)
 {
-    uint64x2_t v[8][2];
+    bfloat16x8_t v[2][8];
     UNROLL for (int r = 0; r < R; r++)
     {
         const uint64x2_t a = vreinterpretq_u64_u8(vld1q_u8(w[2 * r] + from));
         const uint64x2_t b = vreinterpretq_u64_u8(vld1q_u8(w[2 * r + 1] + from));
-        v[r][0] = vzip1q_u64(a, b);
-        v[r][1] = vzip2q_u64(a, b);
+        v[0][r] = vreinterpretq_bf16_u64(vzip1q_u64(a, b));
+        v[1][r] = vreinterpretq_bf16_u64(vzip2q_u64(a, b));
     }
     UNROLL for (int i = 0; i < 4; i++) /* two parts of four values, then of the next four */
-        UNROLL for (int p = 0; p < P; p++)
     {
-        const size_t at = from_x + (size_t)i * (FT_SPLIT4 / 2);
-        const bfloat16x8_t c = columns4(x[2 * p] + at, x[2 * p + 1] + at, near);
-        UNROLL for (int r = 0; r < R; r++) s[r][p] =
-            vbfmmlaq_f32(s[r][p], vreinterpretq_bf16_u64(v[r][i / 2]), c);
+        UNROLL for (int p = 0; p < P; p++)
+        {
+            const size_t at = from_x + (size_t)i * (FT_SPLIT4 / 2);
+            const bfloat16x8_t c = columns4(x[2 * p] + at, x[2 * p + 1] + at, near);
+            UNROLL for (int r = 0; r < R; r++) s[r][p] = vbfmmlaq_f32(s[r][p], v[i / 2][r], c);
+        }
+        in_order(s, R, P);
     }
 }
 
@@ -157,8 +167,112 @@ static void dot_bf16(float *const *y, const unsigned char *w, size_t row_bytes, 
         dot_some(y + c, w, row_bytes, rows, k, x + c, n - c < COLS ? n - c : COLS);
 }
 
+/* ---- F16 weights of vision towers ---- */
+
+/* An F16 number is the sum of two bf16 numbers too; of the four products the one of both second
+ * parts is left out. A run of eight rows is split into two parts once for all columns. */
+enum { ROWS = 8, RUN = 512 };
+
+typedef struct f16_run {
+    bfloat16x8_t part[2][RUN / 4][ROWS / 2]; /* four values of two rows */
+} f16_run;
+
+/* Four values of a row, zeros from n on. */
+INLINE float32x4_t f16_four(const unsigned char *w, int n)
+{
+    uint16_t v[4] = {0};
+    memcpy(v, w, sizeof *v * (size_t)(n < 4 ? n : 4));
+    return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(v)));
+}
+
+/* n values of eight rows. */
+static void split_run(f16_run *to, const unsigned char *const *row, int from, int n)
+{
+    for (int i = 0; i < n; i += 4) UNROLL for (int r = 0; r < ROWS / 2; r++)
+        {
+            bfloat16x4_t hi[2], lo[2];
+            UNROLL for (int j = 0; j < 2; j++)
+            {
+                const unsigned char *at = row[2 * r + j] + 2 * (size_t)(from + i);
+                const float32x4_t f = f16_four(at, n - i);
+                hi[j] = vcvt_bf16_f32(f);
+                const uint32x4_t bits = vshll_n_u16(vreinterpret_u16_bf16(hi[j]), 16);
+                lo[j] = vcvt_bf16_f32(vsubq_f32(f, vreinterpretq_f32_u32(bits)));
+            }
+            to->part[0][i / 4][r] = vcombine_bf16(hi[0], hi[1]);
+            to->part[1][i / 4][r] = vcombine_bf16(lo[0], lo[1]);
+        }
+}
+
+/* sum += eight rows times eight columns, 4 * fours values of each. */
+INLINE void multiply_run(float32x4_t (*sum)[COLS / 2], const f16_run *w, int fours,
+                         const unsigned char *const *x, size_t from, const bool near)
+{
+    float32x4_t s[ROWS / 2][COLS / 2];
+    UNROLL for (int r = 0; r < ROWS / 2; r++) UNROLL for (int p = 0; p < COLS / 2; p++) s[r][p] =
+        sum[r][p];
+    for (int i = 0; i < fours; i++, from += FT_SPLIT4)
+        UNROLL for (int part = 0; part < 3; part++) /* first parts; second of w; second of x */
+        {
+            const size_t at = from + (part == 2 ? FT_SPLIT4 / 2 : 0);
+            UNROLL for (int p = 0; p < COLS / 2; p++)
+            {
+                const bfloat16x8_t c = columns4(x[2 * p] + at, x[2 * p + 1] + at, near);
+                UNROLL for (int r = 0; r < ROWS / 2; r++) s[r][p] =
+                    vbfmmlaq_f32(s[r][p], w->part[part == 1][i][r], c);
+            }
+            in_order(s, ROWS / 2, COLS / 2);
+        }
+    UNROLL for (int r = 0; r < ROWS / 2; r++) UNROLL for (int p = 0; p < COLS / 2; p++) sum[r][p] =
+        s[r][p];
+}
+
+/* Eight rows, of which `rows` exist, by n columns. */
+static void f16_rows(float *const *y, int o, const unsigned char *const *row, int rows, int k,
+                     const ft_col8 *x, int n)
+{
+    float32x4_t sum[FT_SPLIT_COLS / COLS][ROWS / 2][COLS / 2];
+    f16_run run;
+    for (int g = 0; g < n; g += COLS)
+        for (int i = 0; i < ROWS / 2 * COLS / 2; i++)
+            sum[g / COLS][i / (COLS / 2)][i % (COLS / 2)] = vdupq_n_f32(0);
+    for (int from = 0; from < k; from += RUN) {
+        const int run_k = k - from < RUN ? k - from : RUN;
+        split_run(&run, row, from, run_k);
+        for (int g = 0; g < n; g += COLS) {
+            const unsigned char *c[COLS];
+            bool near = true;
+            for (int i = 0; i < COLS; i++) {
+                c[i] = (const unsigned char *)x[g + i < n ? g + i : n - 1].q;
+                if (i % 2) near = near && c[i] == c[i - 1] + FT_SPLIT4 / 4;
+            }
+            const size_t at = (size_t)from / 4 * FT_SPLIT4;
+            if (near)
+                multiply_run(sum[g / COLS], &run, (run_k + 3) / 4, c, at, true);
+            else
+                multiply_run(sum[g / COLS], &run, (run_k + 3) / 4, c, at, false);
+        }
+    }
+    for (int c = 0; c < n; c++)
+        for (int r = 0; r < rows; r++)
+            y[c][o + r] = sum[c / COLS][r / 2][c % COLS / 2][r % 2 * 2 + c % 2];
+}
+
+static void dot_f16(float *const *y, const unsigned char *w, size_t row_bytes, int rows, int k,
+                    const ft_col8 *x, int n)
+{
+    for (int o = 0; o < rows; o += ROWS) {
+        const unsigned char *row[ROWS];
+        const int some = rows - o < ROWS ? rows - o : ROWS;
+        for (int r = 0; r < ROWS; r++)
+            row[r] = w + (size_t)(o + (r < some ? r : some - 1)) * row_bytes;
+        f16_rows(y, o, row, some, k, x, n);
+    }
+}
+
 void ft_kern_bf16(ft_kern *k)
 {
     k->split = split;
-    k->dot8[FT_BF16] = k->many[FT_BF16] = dot_bf16;
+    k->dot8[FT_BF16] = dot_bf16;
+    k->rounded_f16 = dot_f16;
 }
