@@ -195,7 +195,7 @@ size_t ft_cpu_product_scratch(const ft_cpu *c, const ft_weight *w);
 /* Whether a product with w takes split activations. */
 static inline bool ft_cpu_splits(const ft_kern *k, const ft_weight *w)
 {
-    return k->split && (w->type == FT_BF16 || (w->type == FT_F16 && w->rounded));
+    return w->rounded && k->rounded[w->type];
 }
 bool ft_cpu_wants8(const ft_cpu *c, const ft_weight *w);
 

@@ -67,7 +67,7 @@ void ft_cpu_product(const ft_part *p, float *out, int ld, const ft_weight *w, in
     int rows = hi - lo;
     if (ft_cpu_splits(p->k, w)) {
         r.cols = FT_SPLIT_COLS;
-        if (w->type == FT_F16) r.dot8 = p->k->rounded_f16;
+        r.dot8 = p->k->rounded[w->type];
     }
     if (w->packed && lo % pack->group == 0 && (hi % pack->group == 0 || hi == w->n)) {
         const int groups = (w->n + pack->group - 1) / pack->group;

@@ -33,11 +33,10 @@ enum {
  * has neither s nor t, and d[i / 4]: its values are multiplied with a rounded codebook, so their
  * own rounding error must be smaller.
  *
- * For BF16 weights, and F16 ones of vision towers, on CPUs that multiply bf16, a row is split into
- * two parts and has neither d nor s nor t: x[i] is the sum of two bf16 numbers. Four first parts
- * are at q, the second ones FT_SPLIT4 / 2 bytes later, the next four values FT_SPLIT4 bytes later;
- * between them are those of the next row, or of the previous one. The values are padded with zeros
- * to a multiple of eight. */
+ * For weights of vision towers a row may be split into two parts instead, and has neither d nor s
+ * nor t: x[i] is the sum of two bf16 numbers. Four first parts are at q, the second ones
+ * FT_SPLIT4 / 2 bytes later, the next four values FT_SPLIT4 bytes later; between them are those of
+ * the next row, or of the previous one. The values are padded with zeros to a multiple of eight. */
 typedef struct ft_col8 {
     const int8_t *q;
     const float *d, *s;
@@ -117,14 +116,15 @@ typedef struct ft_delta_rows {
 
 typedef struct ft_kern {
     ft_kern_turbo turbo[FT_TURBO_MAX];
-    ft_pack pack[FT_TYPE_MAX];     /* dot NULL: the file layout is used */
-    ft_dot8_fn *many[FT_TYPE_MAX]; /* like pack.dot, for more columns; or NULL */
-    ft_dot8_fn *dot8[FT_TYPE_MAX]; /* NULL: dotf on the decoded row is used; TQ: x is
-                                      Hadamard-transformed */
-    ft_dotf_fn *dotf[FT_TYPE_MAX]; /* F32, F16, BF16; Q8_0 of caches */
+    ft_pack pack[FT_TYPE_MAX];        /* dot NULL: the file layout is used */
+    ft_dot8_fn *many[FT_TYPE_MAX];    /* like pack.dot, for more columns; or NULL */
+    ft_dot8_fn *dot8[FT_TYPE_MAX];    /* NULL: dotf on the decoded row is used; TQ: x is
+                                         Hadamard-transformed */
+    ft_dot8_fn *rounded[FT_TYPE_MAX]; /* weights that are `rounded`, with split activations; NULL:
+                                         as any other */
+    void (*split)(unsigned char *to, const float *x, int n); /* where there is such a kernel */
+    ft_dotf_fn *dotf[FT_TYPE_MAX];                           /* F32, F16, BF16; Q8_0 of caches */
     void (*quantise)(int8_t *q, float *d, float *s, int32_t *t, const float *x, int k);
-    void (*split)(unsigned char *to, const float *x, int n); /* NULL: BF16 has no dot8, and: */
-    ft_dot8_fn *rounded_f16; /* F16 weights that are `rounded`, with split activations; or NULL */
     void (*quantise_wide)(int8_t *q, float *d, float *s, ft_wide8 *w, const float *x, int k);
     float (*dot)(const float *a, const float *b, int n);
     float (*sum)(const float *x, int n);

@@ -1,5 +1,6 @@
-/* BF16 weights on Arm CPUs with BFMMLA, which multiplies two rows by two columns, four values of
- * each. Activations are the sum of two bf16 numbers (ft_split): what is lost is 2^-18 of a value.
+/* Weights of vision towers on Arm CPUs with BFMMLA, which multiplies two rows by two columns, four
+ * values of each. Activations are the sum of two bf16 numbers (ft_col8): what is lost is 2^-18 of
+ * a value.
  *
  * A result is one chain of sums in the order of the values, the first parts of four activations
  * before the second parts, for any number of rows and columns.
@@ -167,7 +168,7 @@ static void dot_bf16(float *const *y, const unsigned char *w, size_t row_bytes, 
         dot_some(y + c, w, row_bytes, rows, k, x + c, n - c < COLS ? n - c : COLS);
 }
 
-/* ---- F16 weights of vision towers ---- */
+/* ---- F16 weights ---- */
 
 /* An F16 number is the sum of two bf16 numbers too; of the four products the one of both second
  * parts is left out. A run of eight rows is split into two parts once for all columns. */
@@ -273,6 +274,6 @@ static void dot_f16(float *const *y, const unsigned char *w, size_t row_bytes, i
 void ft_kern_bf16(ft_kern *k)
 {
     k->split = split;
-    k->dot8[FT_BF16] = dot_bf16;
-    k->rounded_f16 = dot_f16;
+    k->rounded[FT_BF16] = dot_bf16;
+    k->rounded[FT_F16] = dot_f16;
 }
