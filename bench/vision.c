@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -121,19 +122,28 @@ static ft_status measure(ft_vision *v, int tokens, int reps, bool ops, ft_err *e
     ft_image m = picture(g.W, g.H);
     const int T = g.rows * g.cols;
     float *out = ft_new_n(float, (size_t)T *(size_t)v->E);
-    double s[MAX_REPETITIONS], flops = 0;
+    double s[MAX_REPETITIONS], before[MAX_REPETITIONS], flops = 0;
     for (int i = -1; i < reps && !st; i++) {
         const int64_t start = ft_now_ns();
-        st = ft_vision_encode(v, &m, &g, out, err);
-        if (i >= 0) s[i] = (double)(ft_now_ns() - start) * 1e-9;
+        bool done;
+        ft_encoding *e = NULL;
+        st = ft_encoding_new(&e, v, &m, &g, err);
+        const int64_t ready = ft_now_ns();
+        if (!st) st = ft_encoding_run(e, INFINITY, out, &done, err);
+        ft_encoding_free(e);
+        if (i < 0) continue;
+        s[i] = (double)(ft_now_ns() - start) * 1e-9;
+        before[i] = (double)(ready - start) * 1e-9;
     }
     if (!st) {
         qsort(s, (size_t)reps, sizeof *s, by_value);
+        qsort(before, (size_t)reps, sizeof *before, by_value);
         st = profiled(v, &m, &g, out, false, &flops, err);
     }
     if (!st)
-        printf("%5d tokens, %6d patches: %9.2f ms (best %.2f), %.2f Tflop, %.1f Tflop/s\n", T,
-               g.gw * g.gh, s[reps / 2] * 1e3, s[0] * 1e3, flops * 1e-12,
+        printf("%5d tokens, %6d patches: %9.2f ms (best %.2f; patches and upload %.2f), "
+               "%.2f Tflop, %.1f Tflop/s\n",
+               T, g.gw * g.gh, s[reps / 2] * 1e3, s[0] * 1e3, before[reps / 2] * 1e3, flops * 1e-12,
                flops / s[reps / 2] * 1e-12);
     if (!st && ops) st = profiled(v, &m, &g, out, true, &flops, err);
     ft_free(out);

@@ -148,7 +148,8 @@ static inline ft_mat t_output(ft_optest *t, int T, int n)
 static inline ft_mat t_operand(ft_optest *t, int T, int n)
 {
     const int rs = (n + 15) / 16 * 16, rows = t->pick >= 0 ? 1 : T;
-    const size_t bytes = (size_t)((rows + 7) / 8 * 8) * (size_t)rs * sizeof(float);
+    const size_t all = (size_t)(rows + FT_OPERAND_ROWS - 1) / FT_OPERAND_ROWS * FT_OPERAND_ROWS;
+    const size_t bytes = all * (size_t)rs * sizeof(float);
     unsigned char *host = ft_alloc(bytes);
     memset(host, 0xff, bytes);
     ft_mat m = ft_mat_at(t_put(t, host, bytes), rows, n);

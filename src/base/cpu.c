@@ -24,6 +24,7 @@ static const struct {
     {"neon", FT_NEON},
     {"dotprod", FT_DOTPROD},
     {"i8mm", FT_I8MM},
+    {"bf16", FT_BF16MM},
     {"sve", FT_SVE},
     {"avx2", FT_AVX2},
     {"avx512", FT_AVX512},
@@ -38,6 +39,7 @@ static unsigned detect_isa(void)
     unsigned isa = FT_NEON;
     if (cap & (1ul << 20)) isa |= FT_DOTPROD; /* HWCAP_ASIMDDP */
     if (cap2 & (1ul << 13)) isa |= FT_I8MM;   /* HWCAP2_I8MM */
+    if (cap2 & (1ul << 14)) isa |= FT_BF16MM; /* HWCAP2_BF16 */
     if (cap & (1ul << 22)) isa |= FT_SVE;     /* HWCAP_SVE */
     return isa;
 }

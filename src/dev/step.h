@@ -61,7 +61,7 @@ static inline ft_mat ft_take(ft_step *s, int n)
 /* The same for a matrix that only products with rounded weights read. */
 static inline ft_mat ft_take_operand(ft_step *s, int T, int n)
 {
-    ft_mat m = ft_take_rows(s, (T + 7) / 8 * 8, n);
+    ft_mat m = ft_take_rows(s, (T + FT_OPERAND_ROWS - 1) / FT_OPERAND_ROWS * FT_OPERAND_ROWS, n);
     m.T = T;
     m.operand = s->dev && s->dev->op->dense && n >= 32;
     return m;

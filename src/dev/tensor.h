@@ -7,6 +7,8 @@
 
 #include <assert.h>
 
+enum { FT_OPERAND_ROWS = 64 };
+
 /* Activations, always f32: T rows of H heads of d values. A plain matrix has H == 1. */
 typedef struct ft_mat {
     float *p;
@@ -15,7 +17,8 @@ typedef struct ft_mat {
     int hs; /* values from one head to the next */
     /* Only products with rounded weights read it: a device that has `dense` stores it in a format
      * of its own. Written by layernorm, rmsnorm, norm_add (its norms), clamp, dense, glu and
-     * attend_image, not in place; rows are viewed from multiples of eight on. */
+     * attend_image, not in place. It has memory for a multiple of FT_OPERAND_ROWS rows, and rows
+     * are viewed from such multiples on. */
     bool operand;
 } ft_mat;
 
@@ -86,7 +89,7 @@ static inline ft_mat ft_heads(ft_mat m, int from, int H, int d, int step)
 /* Rows [from, from + n). */
 static inline ft_mat ft_rows(ft_mat m, int from, int n)
 {
-    assert(from + n <= m.T && (!m.operand || from % 8 == 0));
+    assert(from + n <= m.T && (!m.operand || from % FT_OPERAND_ROWS == 0));
     m.p += (size_t)from * (size_t)m.rs;
     m.T = n;
     return m;

@@ -158,6 +158,10 @@ static void quantise_row(const ft_part *p, const ft_rows8 *r, int t, int lo, int
     const ft_col8 to = ft_col8_at(p, r, t);
     const float *x = ft_mat_head(r->x, t, 0) + lo;
     const int b = lo / FT_BLOCK8, n = hi - lo;
+    if (r->form == FT_FORM_SPLIT) {
+        p->k->split((unsigned char *)to.q + lo / 4 * FT_SPLIT4, x, n);
+        return;
+    }
     int8_t *q = (int8_t *)to.q + lo;
     float *d = (float *)to.d + b, *s = (float *)to.s + 2 * b;
     if (r->form == FT_FORM_HADAMARD)
@@ -209,9 +213,13 @@ void ft_job_reads8(ft_cpu *c, ft_rows8 r)
 }
 
 /* Memory for n activations as bytes, with their scales and sums. */
-static void place_grow(ft_buffer8 *to, size_t n)
+static size_t bytes8(size_t n)
 {
-    const size_t bytes = ft_rows8_t(n) + n / FT_BLOCK8 * FT_PAD8 * sizeof(int32_t);
+    return ft_rows8_t(n) + n / FT_BLOCK8 * FT_PAD8 * sizeof(int32_t);
+}
+
+static void place_grow(ft_buffer8 *to, size_t bytes)
+{
     if (bytes <= to->bytes) return;
     ft_free(to->mem);
     to->mem = ft_alloc_aligned(bytes, FT_HOST_ALIGN);
@@ -221,6 +229,7 @@ static void place_grow(ft_buffer8 *to, size_t n)
 ft_rows8 ft_rows8_of(ft_cpu *c, ft_mat x, const ft_weight *w)
 {
     const ft_form8 form = ft_tq_is(w->type)                         ? FT_FORM_HADAMARD
+                          : ft_cpu_splits(&c->kern, w)              ? FT_FORM_SPLIT
                           : w->packed && c->kern.pack[w->type].wide ? FT_FORM_WIDE
                                                                     : FT_FORM_PLAIN;
     int best = 0;
@@ -234,7 +243,9 @@ ft_rows8 ft_rows8_of(ft_cpu *c, ft_mat x, const ft_weight *w)
         if (r->used < c->place[best].used) best = i;
     }
     ft_buffer8 *to = &c->place[best];
-    place_grow(to, (size_t)x.T * (size_t)ft_mat_cols(x));
+    const size_t cols = (size_t)ft_mat_cols(x);
+    place_grow(to, form == FT_FORM_SPLIT ? (size_t)(x.T + 1) / 2 * ft_split_bytes(cols)
+                                         : bytes8((size_t)x.T * cols));
     to->x = x;
     to->valid = true;
     to->form = form;
@@ -337,7 +348,7 @@ static ft_status reserve(ft_dev *d, const ft_dev_limits *l, ft_err *err)
     (void)err;
     const size_t rows = (size_t)l->rows, plain = rows * (size_t)l->k;
     const size_t chosen = rows * (size_t)l->experts * (size_t)l->expert_k;
-    for (int i = 0; i < FT_BUFFERS8; i++) place_grow(&c->place[i], FT_MAX(plain, chosen));
+    for (int i = 0; i < FT_BUFFERS8; i++) place_grow(&c->place[i], bytes8(FT_MAX(plain, chosen)));
     return FT_OK;
 }
 

@@ -32,9 +32,9 @@ typedef struct ft_partition {
     int n, grain; /* by columns, rows, or rows times heads, as ft_share computes them */
 } ft_partition;
 
-/* The form of byte activations that a weight needs: one scale per 32 values, one per 256, or
- * Hadamard-transformed as for TQ weights (quant/turbo_weights.h). */
-typedef enum ft_form8 { FT_FORM_PLAIN, FT_FORM_WIDE, FT_FORM_HADAMARD } ft_form8;
+/* The form of activations that a weight needs: bytes with one scale per 32 values, one per 256, or
+ * Hadamard-transformed as for TQ weights (quant/turbo_weights.h); or two bf16 parts. */
+typedef enum ft_form8 { FT_FORM_PLAIN, FT_FORM_WIDE, FT_FORM_HADAMARD, FT_FORM_SPLIT } ft_form8;
 
 /* Activations as bytes: the matrix they represent, and which of the device's buffers holds them. */
 typedef struct ft_rows8 {
@@ -153,10 +153,19 @@ static inline size_t ft_rows8_t(size_t n)
     return ft_rows8_s(n) + ft_round_up(n / 16 * sizeof(float), FT_HOST_ALIGN);
 }
 
+/* Bytes of two split rows of k values. */
+static inline size_t ft_split_bytes(size_t k)
+{
+    return (k + 7) / 8 * 2 * FT_SPLIT4;
+}
+
 static inline ft_col8 ft_col8_at(const ft_part *p, const ft_rows8 *r, int t)
 {
     const size_t k = (size_t)ft_mat_cols(r->x), n = k * (size_t)r->x.T, at = k * (size_t)t;
     const unsigned char *mem = p->c->place[r->place].mem;
+    if (r->form == FT_FORM_SPLIT)
+        return (ft_col8){.q = (const int8_t *)mem + (size_t)(t / 2) * ft_split_bytes(k) +
+                              t % 2 * (FT_SPLIT4 / 4)};
     if (r->form == FT_FORM_HADAMARD)
         return (ft_col8){(const int8_t *)mem + at,
                          (const float *)(const void *)(mem + ft_rows8_d(n)) + at / FT_HADAMARD8,
@@ -183,6 +192,11 @@ void ft_cpu_product(const ft_part *p, float *out, int ld, const ft_weight *w, in
                     const ft_inputs *x);
 /* Bytes of per-thread scratch that ft_cpu_product uses, from the start. */
 size_t ft_cpu_product_scratch(const ft_cpu *c, const ft_weight *w);
+/* Whether a product with w takes split activations. */
+static inline bool ft_cpu_splits(const ft_kern *k, const ft_weight *w)
+{
+    return w->rounded && k->rounded[w->type];
+}
 bool ft_cpu_wants8(const ft_cpu *c, const ft_weight *w);
 
 /* A query for turbo keys: Hadamard-transformed, then as bytes in planes; scale: one per group.

@@ -11,7 +11,7 @@ static_assert(STRIP % FT_PACK_ROWS == 0, "a strip is whole groups");
 
 bool ft_cpu_wants8(const ft_cpu *c, const ft_weight *w)
 {
-    return w->packed || c->kern.dot8[w->type];
+    return w->packed || c->kern.dot8[w->type] || ft_cpu_splits(&c->kern, w);
 }
 
 size_t ft_cpu_product_scratch(const ft_cpu *c, const ft_weight *w)
@@ -24,7 +24,7 @@ size_t ft_cpu_product_scratch(const ft_cpu *c, const ft_weight *w)
 typedef struct rows_of {
     const unsigned char *at;
     size_t step;
-    int k, cols;
+    int k, cols; /* cols: maximum columns of a call */
     ft_dot8_fn *dot8, *many;
     ft_dotf_fn *dotf;
 } rows_of;
@@ -36,8 +36,8 @@ static int product_cols(const ft_part *p, float *out, int ld, const rows_of *r, 
 {
     const bool many = r->many && x->n - at > r->cols;
     const int n = FT_MIN(many ? FT_PACK_COLS : r->cols, x->n - at);
-    float *y[FT_PACK_COLS];
-    ft_col8 col8[FT_PACK_COLS];
+    float *y[FT_SPLIT_COLS];
+    ft_col8 col8[FT_SPLIT_COLS];
     const float *col[FT_COLS];
     for (int i = 0; i < n; i++) {
         const int t = x->row ? x->row[at + i] : x->first + at + i;
@@ -65,6 +65,10 @@ void ft_cpu_product(const ft_part *p, float *out, int ld, const ft_weight *w, in
                  .dot8 = p->k->dot8[w->type],
                  .dotf = p->k->dotf[w->type]};
     int rows = hi - lo;
+    if (ft_cpu_splits(p->k, w)) {
+        r.cols = FT_SPLIT_COLS;
+        r.dot8 = p->k->rounded[w->type];
+    }
     if (w->packed && lo % pack->group == 0 && (hi % pack->group == 0 || hi == w->n)) {
         const int groups = (w->n + pack->group - 1) / pack->group;
         r = (rows_of){.step = pack->bytes(w->k),

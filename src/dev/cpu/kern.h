@@ -22,6 +22,8 @@ enum {
     FT_WIDE8 = 256,    /* or this many, */
     FT_HADAMARD8 = 4,  /* or this few if Hadamard-transformed, */
     FT_PAD8 = 6,       /* space for padding after FT_BLOCK8 of them */
+    FT_SPLIT4 = 32,    /* bytes of four split activations of two rows */
+    FT_SPLIT_COLS = 64 /* maximum columns per call with split activations */
 };
 
 /* A row of activations as bytes: x[i] = d[i / 32] * q[i]. s[i / 16] is d times the sum of sixteen
@@ -29,7 +31,12 @@ enum {
  * unsigned bytes (the Arm kernels ignore it, or find ft_wide8 there). Kernels may read eight bytes
  * after the last q. A Hadamard-transformed row
  * has neither s nor t, and d[i / 4]: its values are multiplied with a rounded codebook, so their
- * own rounding error must be smaller. */
+ * own rounding error must be smaller.
+ *
+ * For weights of vision towers a row may be split into two parts instead, and has neither d nor s
+ * nor t: x[i] is the sum of two bf16 numbers. Four first parts are at q, the second ones
+ * FT_SPLIT4 / 2 bytes later, the next four values FT_SPLIT4 bytes later; between them are those of
+ * the next row, or of the previous one. The values are padded with zeros to a multiple of eight. */
 typedef struct ft_col8 {
     const int8_t *q;
     const float *d, *s;
@@ -109,11 +116,14 @@ typedef struct ft_delta_rows {
 
 typedef struct ft_kern {
     ft_kern_turbo turbo[FT_TURBO_MAX];
-    ft_pack pack[FT_TYPE_MAX];     /* dot NULL: the file layout is used */
-    ft_dot8_fn *many[FT_TYPE_MAX]; /* like pack.dot, for more columns; or NULL */
-    ft_dot8_fn *dot8[FT_TYPE_MAX]; /* NULL: dotf on the decoded row is used; TQ: x is
-                                      Hadamard-transformed */
-    ft_dotf_fn *dotf[FT_TYPE_MAX]; /* F32, F16, BF16; Q8_0 of caches */
+    ft_pack pack[FT_TYPE_MAX];        /* dot NULL: the file layout is used */
+    ft_dot8_fn *many[FT_TYPE_MAX];    /* like pack.dot, for more columns; or NULL */
+    ft_dot8_fn *dot8[FT_TYPE_MAX];    /* NULL: dotf on the decoded row is used; TQ: x is
+                                         Hadamard-transformed */
+    ft_dot8_fn *rounded[FT_TYPE_MAX]; /* weights that are `rounded`, with split activations; NULL:
+                                         as any other */
+    void (*split)(unsigned char *to, const float *x, int n); /* where there is such a kernel */
+    ft_dotf_fn *dotf[FT_TYPE_MAX];                           /* F32, F16, BF16; Q8_0 of caches */
     void (*quantise)(int8_t *q, float *d, float *s, int32_t *t, const float *x, int k);
     void (*quantise_wide)(int8_t *q, float *d, float *s, ft_wide8 *w, const float *x, int k);
     float (*dot)(const float *a, const float *b, int n);
@@ -144,6 +154,7 @@ void ft_kern_c_tq(ft_kern *k);
 void ft_kern_neon(ft_kern *k);
 void ft_kern_dotprod(ft_kern *k);
 void ft_kern_i8mm(ft_kern *k);
+void ft_kern_bf16(ft_kern *k);
 void ft_kern_avx2(ft_kern *k);
 void ft_kern_avx512(ft_kern *k);
 void ft_kern_amx(ft_kern *k);

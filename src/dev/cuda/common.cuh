@@ -175,16 +175,17 @@ __device__ __forceinline__ void bf16_put_pair(uint16_t *s, size_t plane, size_t 
 }
 
 /* A matrix that only products with rounded weights read (ft_mat.operand) is stored as f16 in its
- * own memory: groups of eight rows, each [k / 64][8][64] with zeros beyond column k, the eight
- * 16-byte pieces of a row swizzled by the row, as product/dense.cu needs them in shared memory.
- * Values are divided by OPERAND_RANGE and clamped to the largest f16: those up to a million keep
- * their 11 bits, and those below 0.001 have an error of 5e-7. */
+ * own memory: groups of FT_OPERAND_ROWS rows, each [k / 64][rows][64] with zeros beyond column k,
+ * the eight 16-byte pieces of a row swizzled by the row, as product/dense.cu needs them in shared
+ * memory. Values are divided by OPERAND_RANGE and clamped to the largest f16: those up to a million
+ * keep their 11 bits, and those below 0.001 have an error of 5e-7. */
 enum { OPERAND_RANGE = 16 };
 
 __device__ __forceinline__ unsigned char *operand_at(const ft_mat &m, int t, int c)
 {
-    return (unsigned char *)(m.p + (size_t)(t & ~7) * m.rs) + (c >> 6) * 1024 + (t & 7) * 128 +
-           ((c >> 3 & 7) ^ (t & 7)) * 16 + (c & 7) * 2;
+    const int r = t & (FT_OPERAND_ROWS - 1);
+    return (unsigned char *)(m.p + (size_t)(t - r) * m.rs) + (c >> 6) * (FT_OPERAND_ROWS * 128) +
+           r * 128 + ((c >> 3 & 7) ^ (t & 7)) * 16 + (c & 7) * 2;
 }
 
 /* Two values; the first is the lower half. */

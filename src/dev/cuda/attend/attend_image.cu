@@ -1,6 +1,7 @@
-/* Attention of vision towers: thousands of rows that all see each other. One kernel normalises and
- * rotates queries and keys and stores them and the values as f16, in heads that are padded with
- * zeros to 64, 80 or 128 values; a second one has a tile of queries and all positions of a head.
+/* Attention of vision towers: thousands of rows that all see each other. On GPUs with warpgroup
+ * instructions attend_image_wgmma.cu computes it. One kernel normalises and rotates queries and
+ * keys and stores them and the values as f16, in heads that are padded with zeros to 64, 80 or 128
+ * values; a second one has a tile of queries and all positions of a head.
  *
  * A warp of the second kernel has 32 query vectors and all positions of a page: scores, weights and
  * sums stay in its registers, and every fragment of keys and values that is loaded serves two
@@ -8,11 +9,9 @@
  *
  * Every sum is in the order of the positions, whatever the tile: a row has the same bits in any
  * batch of the same rows. */
-#include "dev/cuda/common.cuh"
-#include "dev/cuda/mma.cuh"
-#include "dev/cuda/spans.cuh"
+#include "dev/cuda/attend/attend_image.cuh"
 
-enum { PAGE = 64, TILE_THREADS = 128, STAGES = 3, PREPARE_WARPS = 8 };
+enum { PAGE = 64, TILE_THREADS = 128, STAGES = 3, PREPARE_WARPS = 8, LARGEST = 128 };
 
 /* Heads of D values, D / 8 pieces of 16 bytes. */
 template <int WIDTH> struct head_shape {
@@ -36,59 +35,7 @@ template <int D> __host__ __device__ __forceinline__ uint32_t head_piece(int r, 
     return 16u * (uint32_t)(r * (D / 8) + (D % 64 ? c ^ (r >> 2 & 1) : c ^ (r & 7)));
 }
 
-typedef struct image_args {
-    ft_image_attn a;
-    ft_mat o;
-    unsigned char *q, *k, *v; /* [H][rows][D] f16, swizzled; a multiple of 128 rows */
-    int rows;
-    float scale; /* times log2(e) */
-} image_args;
-
 /* ---- queries, keys and values as f16 ---- */
-
-/* Value i of a head after the rotation; v: the head before it. */
-__device__ __forceinline__ float rotated(const image_args &p, const float *v, int t, int i)
-{
-    const int d = p.a.q.d, wide = p.a.cs[1].p ? d / 2 : d, part = i / wide, at = i % wide;
-    const ft_mat &cs = p.a.cs[part];
-    const int n = cs.H * cs.d, half = n / 2;
-    if (at >= n) return v[i];
-    const float *rot = mat_head(cs, t, 0), c = rot[at % half], s = rot[half + at % half];
-    return at < half ? v[i] * c - v[i + half] * s : v[i] * c + v[i - half] * s;
-}
-
-/* A warp writes one head of q, k or v (which: 0, 1, 2) of row t; zeros beyond its width, and in
- * rows beyond the last. */
-template <int D>
-__device__ __forceinline__ void prepare_head(const image_args &p, int which, int t, int h,
-                                             float *room)
-{
-    const int lane = threadIdx.x & 31, d = p.a.q.d;
-    const ft_mat &m = which == 0 ? p.a.q : which == 1 ? p.a.k : p.a.v;
-    const float *w = which == 0 ? p.a.q_norm.p : which == 1 ? p.a.k_norm.p : NULL;
-    unsigned char *to = (which == 0 ? p.q : which == 1 ? p.k : p.v) + 2 * D * (size_t)p.rows * h;
-    float sum = 0;
-    for (int i = lane; i < D; i += 32) {
-        const float v = t < m.T && i < d ? mat_head(m, t, h)[i] : 0.0f;
-        room[i] = v;
-        sum = fmaf(v, v, sum);
-    }
-    if (p.a.eps >= 0) {
-        const float r = 1.0f / sqrtf(warp_sum(sum) / (float)d + p.a.eps);
-        for (int i = lane; i < d; i += 32) room[i] = room[i] * r * (w ? w[i] : 1.0f);
-    }
-    __syncwarp();
-    for (int i = 2 * lane; i < D; i += 64) {
-        float a = room[i], b = room[i + 1];
-        if (which < 2 && t < m.T && i < d) {
-            a = rotated(p, room, t, i);
-            b = rotated(p, room, t, i + 1);
-        }
-        /* the start of the page is a multiple of eight rows, so that the swizzle is that of t */
-        *(uint32_t *)(to + head_piece<D>(t, i / 8) + 2 * (i % 8)) = pack_half(a, b);
-    }
-    __syncwarp();
-}
 
 template <int D>
 static __global__ void __launch_bounds__(32 * PREPARE_WARPS) prepare_kernel(const image_args p)
@@ -97,7 +44,20 @@ static __global__ void __launch_bounds__(32 * PREPARE_WARPS) prepare_kernel(cons
     const int warp = threadIdx.x / 32, i = blockIdx.x * PREPARE_WARPS + warp, H = p.a.q.H;
     wait_for_previous_kernel();
     if (i >= p.rows * H) return;
-    for (int which = 0; which < 3; which++) prepare_head<D>(p, which, i / H, i % H, room[warp]);
+    const int t = i / H, h = i % H;
+    float *const v = room[warp];
+    for (int which = 0; which < 3; which++) {
+        unsigned char *to = (which == 0   ? p.q
+                             : which == 1 ? p.k
+                                          : p.v) +
+                            2 * D * (size_t)p.rows * h;
+        load_head<D>(p, which, t, h, v);
+        /* the start of the page is a multiple of eight rows, so that the swizzle is that of t */
+        for (int k = 2 * (threadIdx.x & 31); k < D; k += 64)
+            *(uint32_t *)(to + head_piece<D>(t, k / 8) + 2 * (k % 8)) =
+                pack_half(head_value(p, which, t, v, k), head_value(p, which, t, v, k + 1));
+        __syncwarp();
+    }
 }
 
 /* ---- attention ---- */
@@ -223,24 +183,17 @@ template <class S>
 __device__ __forceinline__ void tile_put(const image_args &p, const tile_state<S> &w, int row,
                                          int h)
 {
-    const int lane = threadIdx.x & 31, d = p.a.q.d;
+    const int lane = threadIdx.x & 31;
 #pragma unroll
     for (int mt = 0; mt < S::MT; mt++)
 #pragma unroll
         for (int j = 0; j < 2; j++) {
             const int t = row + 16 * mt + lane / 4 + 8 * j;
-            if (t >= p.o.T) continue;
             const float f = 1.0f / w.l[mt][2 * j]; /* the largest score has weight 1 */
 #pragma unroll
-            for (int n = 0; n < S::PIECES; n++) {
-                const int i = 8 * n + 2 * (lane % 4);
-                const float a = w.o[mt][n][2 * j] * f, b = w.o[mt][n][2 * j + 1] * f;
-                if (i >= d) continue;
-                if (p.o.operand)
-                    *(uint32_t *)operand_at(p.o, t, h * d + i) = operand_pair(a, b);
-                else
-                    *(float2 *)(mat_head(p.o, t, h) + i) = make_float2(a, b);
-            }
+            for (int n = 0; n < S::PIECES; n++)
+                put_pair(p, t, h, 8 * n + 2 * (lane % 4), w.o[mt][n][2 * j] * f,
+                         w.o[mt][n][2 * j + 1] * f);
         }
 }
 
@@ -284,6 +237,21 @@ static __global__ void __launch_bounds__(TILE_THREADS, S::BLOCKS)
     tile_put<S>(p, w, row + m, h);
 }
 
+template <int D> static void run_image(ft_cuda *c, image_args *p)
+{
+    typedef head_shape<D> S;
+    static uint64_t seen;
+    const int H = p->a.q.H;
+    p->rows = (int)ft_blocks((size_t)p->o.T, LARGEST) * LARGEST;
+    if (!image_heads(c, p, D)) return;
+    FT_LAUNCH_NEXT(c, prepare_kernel<D>, ft_blocks((size_t)p->rows * (size_t)H, PREPARE_WARPS),
+                   32 * PREPARE_WARPS, 0, *p);
+    if (ft_cuda_first_use(c, &seen))
+        ft_cuda_shared(c, (const void *)attend_image_kernel<S>, S::BYTES);
+    FT_LAUNCH_NEXT(c, attend_image_kernel<S>, ft_blocks((size_t)p->o.T, S::M) * (unsigned)H,
+                   TILE_THREADS, (size_t)S::BYTES, *p);
+}
+
 /* Zeros beyond the last column of an operand. */
 static __global__ void attend_image_end_kernel(ft_mat o)
 {
@@ -291,40 +259,22 @@ static __global__ void attend_image_end_kernel(ft_mat o)
     operand_end(o, blockIdx.x);
 }
 
-template <int D> static void run_image(ft_cuda *c, image_args *p)
-{
-    typedef head_shape<D> S;
-    static uint64_t seen;
-    const int H = p->a.q.H;
-    const size_t side = 2 * D * (size_t)p->rows * (size_t)H;
-    p->q = (unsigned char *)ft_cuda_scratch(c, FT_SCRATCH_IMAGE, 3 * side);
-    if (!p->q) return;
-    p->k = p->q + side;
-    p->v = p->k + side;
-    FT_LAUNCH_NEXT(c, prepare_kernel<D>, ft_blocks((size_t)p->rows * (size_t)H, PREPARE_WARPS),
-                   32 * PREPARE_WARPS, 0, *p);
-    if (ft_cuda_first_use(c, &seen))
-        ft_cuda_shared(c, (const void *)attend_image_kernel<S>, S::BYTES);
-    FT_LAUNCH_NEXT(c, attend_image_kernel<S>, ft_blocks((size_t)p->o.T, S::M) * (unsigned)H,
-                   TILE_THREADS, (size_t)S::BYTES, *p);
-    if (p->o.operand && H * p->o.d % 64)
-        FT_LAUNCH_NEXT(c, attend_image_end_kernel, (unsigned)p->o.T, 64, 0, p->o);
-}
-
 extern "C" void ft_cuda_attend_image(ft_dev *d, ft_mat o, const ft_image_attn *a)
 {
-    enum { LARGEST = 128 }; /* rows of a tile */
     ft_cuda *c = (ft_cuda *)d;
     image_args p = {};
     p.a = *a;
     p.o = o;
-    p.rows = (o.T + LARGEST - 1) / LARGEST * LARGEST;
     p.scale = a->scale * 1.4426950408889634f;
     ft_cuda_wrote(c, o);
-    if (a->q.d <= 64)
+    if (c->cc == 90)
+        ft_cuda_attend_image_wgmma(c, &p);
+    else if (a->q.d <= 64)
         run_image<64>(c, &p);
     else if (a->q.d <= 80)
         run_image<80>(c, &p);
     else
         run_image<128>(c, &p);
+    if (o.operand && ft_mat_cols(o) % 64)
+        FT_LAUNCH_NEXT(c, attend_image_end_kernel, (unsigned)o.T, 64, 0, o);
 }

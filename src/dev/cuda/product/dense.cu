@@ -1,10 +1,10 @@
 /* Products of vision towers on GPUs with warpgroup instructions: many rows, f16 weights and inputs,
  * f32 sums, with the bias, the activation and the sum that follow a product in its last step.
  *
- * A block computes tiles of 192 rows by 192 outputs, or of 128 by 128 if there are few, one after
- * the other. A warp copies units of 64 columns of both operands to a ring buffer in shared memory;
- * three (two) warpgroups multiply 64 rows each, with both operands in shared memory. 4096 rows by
- * 1152 outputs are 132 tiles, one for each multiprocessor of an H200.
+ * A block computes tiles of 192 rows by 192 outputs, or of 128 by 192 or 128 if there are few, one
+ * after the other. A thread copies units of 64 columns of both operands to a ring buffer in shared
+ * memory; three (two) warpgroups multiply 64 rows each, with both operands in shared memory. 4096
+ * rows by 1152 outputs are 132 tiles, one for each multiprocessor of an H200.
  *
  * A result is one chain of products in the order of the columns, whatever the tile: a row has the
  * same bits alone and in a batch.
@@ -103,10 +103,10 @@ static ft_mat operand_of(ft_cuda *c, ft_mat x)
     const int k = ft_mat_cols(x), units = dense_units(k);
     if (x.operand) return x;
     assert(x.hs == x.d || x.H == 1);
-    /* of 8 rows and 64 columns each group has 1024 bytes: 32 floats a row */
+    /* a row of a unit has 128 bytes: 32 floats */
     ft_mat y = ft_mat_at(NULL, x.T, 32 * units);
-    y.p = (float *)ft_cuda_scratch(c, FT_SCRATCH_DENSE,
-                                   (size_t)((x.T + 7) / 8 * 8) * (size_t)y.rs * sizeof(float));
+    const size_t rows = ft_blocks((size_t)x.T, FT_OPERAND_ROWS) * FT_OPERAND_ROWS;
+    y.p = (float *)ft_cuda_scratch(c, FT_SCRATCH_DENSE, rows * (size_t)y.rs * sizeof(float));
     y.operand = true;
     if (y.p)
         FT_LAUNCH_NEXT(c, operand_kernel, ft_blocks((size_t)(8 * units) * (size_t)x.T, 128), 128, 0,
@@ -133,59 +133,14 @@ template <int GROUPS, int COLS> struct dense_shape {
         N = COLS,
         SUMS = N / 2, /* of a thread */
         X = M * 128,  /* bytes of a unit of rows */
-        STAGE = X + N * 128,
-        STAGES = 192 * 1024 / STAGE,
-        BYTES = STAGES * STAGE + 1024,
+        PLACE = X + N * 128,
+        PLACES = 192 * 1024 / PLACE,
+        BYTES = PLACES * PLACE + 1024,
         THREADS = 128 * (GROUPS + 1)
     };
 };
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
-
-#define FOUR(i)    "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3])
-#define SIXTEEN(i) FOUR(i), FOUR(i + 4), FOUR(i + 8), FOUR(i + 12)
-/* c[64, 192] += a[64, 16] b[192, 16]^T, both in shared memory (group_operand). */
-static __device__ __forceinline__ void group_product_f16(float (&c)[96], uint64_t a, uint64_t b)
-{
-    asm volatile(
-        "wgmma.mma_async.sync.aligned.m64n192k16.f32.f16.f16 "
-        "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,"
-        "%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,"
-        "%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63,%64,%65,%66,%67,"
-        "%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,"
-        "%90,%91,%92,%93,%94,%95}, %96, %97, 1, 1, 1, 0, 0;"
-        : SIXTEEN(0), SIXTEEN(16), SIXTEEN(32), SIXTEEN(48), SIXTEEN(64), SIXTEEN(80)
-        : "l"(a), "l"(b));
-}
-
-/* The same for 128 rows of b. */
-static __device__ __forceinline__ void group_product_f16(float (&c)[64], uint64_t a, uint64_t b)
-{
-    asm volatile(
-        "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
-        "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,"
-        "%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,"
-        "%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}, %64, %65, 1, 1, "
-        "1, 0, 0;"
-        : SIXTEEN(0), SIXTEEN(16), SIXTEEN(32), SIXTEEN(48)
-        : "l"(a), "l"(b));
-}
-#undef SIXTEEN
-#undef FOUR
-
-/* The ring buffer, and a thread's position in it. */
-struct dense_ring {
-    unsigned char *at;
-    uint32_t full, empty; /* barriers */
-    int stage, parity;
-};
-
-template <class S> __device__ __forceinline__ void next_stage(dense_ring &r)
-{
-    if (++r.stage < S::STAGES) return;
-    r.stage = 0;
-    r.parity ^= 1;
-}
 
 /* The first row and output of tile i. Outputs of a pair: gate and up take half of a tile each. */
 template <class S>
@@ -195,30 +150,31 @@ __device__ __forceinline__ void dense_tile(const dense_args &a, int i, int &row,
     o = i / a.rows * (a.glu ? S::N / 2 : S::N);
 }
 
-/* A warp copies both operands, in groups of eight rows or outputs and 64 columns. Weights of one
- * matrix are contiguous; of a pair, groups of gates and ups alternate. */
-template <class S> __device__ __forceinline__ void dense_feed(const dense_args &a, dense_ring r)
+/* One thread copies both operands: rows in groups of FT_OPERAND_ROWS, outputs of a matrix at once.
+ * Few large copies: a warp issues one at a time. */
+template <class S> __device__ __forceinline__ void dense_feed(const dense_args &a, ring_buffer r)
 {
-    const int lane = threadIdx.x & 31;
+    enum { GROUP = FT_OPERAND_ROWS * 128 };
+    const size_t next = sizeof(float) * FT_OPERAND_ROWS * (size_t)a.x.rs; /* bytes to a group */
     for (int i = blockIdx.x; i < a.tiles; i += gridDim.x) {
         int row, o;
         dense_tile<S>(a, i, row, o);
-        const int n_x = min(S::M / 8, (a.x.T - row + 7) / 8);
-        const int n_w = min(S::N / 8, max(0, a.outputs - o) / 8 * (a.glu ? 2 : 1));
-        const unsigned char *x = (const unsigned char *)(a.x.p + (size_t)(row + 8 * lane) * a.x.rs);
-        const unsigned char *w =
-            a.w[a.glu ? lane & 1 : 0] + 128 * ((size_t)o + (a.glu ? 8 * (lane >> 1) : 8 * lane));
+        const int n_x = min((int)S::G, (a.x.T - row + FT_OPERAND_ROWS - 1) / FT_OPERAND_ROWS);
+        const int n_w = 128 * min(a.glu ? S::N / 2 : S::N, max(0, a.outputs - o));
+        const unsigned char *x = (const unsigned char *)(a.x.p + (size_t)row * a.x.rs);
+        size_t w = 128 * (size_t)o;
         for (int u = 0; u < a.units; u++) {
-            const uint32_t to = shared_at(r.at) + r.stage * S::STAGE, bar = r.full + 8 * r.stage;
-            barrier_wait(r.empty + 8 * r.stage, r.parity ^ 1);
-            if (!lane) barrier_expect(bar, 1024 * (n_x + n_w));
-            __syncwarp();
-            if (lane < n_x) copy_run(to + 1024 * lane, x, 1024, bar);
-            if (a.glu ? lane < n_w : !lane && n_w > 0)
-                copy_run(to + S::X + 1024 * lane, w, a.glu ? 1024 : 1024 * n_w, bar);
-            x += 1024;
+            const uint32_t to = shared_at(r.at) + r.place * S::PLACE, bar = r.full + 8 * r.place;
+            barrier_wait(r.empty + 8 * r.place, r.parity ^ 1);
+            barrier_expect(bar, GROUP * n_x + (a.glu ? 2 * n_w : n_w));
+#pragma unroll
+            for (int g = 0; g < S::G; g++)
+                if (g < n_x) copy_run(to + GROUP * g, x + next * g, GROUP, bar);
+            if (n_w) copy_run(to + S::X, a.w[0] + w, n_w, bar);
+            if (n_w && a.glu) copy_run(to + S::X + S::N / 2 * 128, a.w[1] + w, n_w, bar);
+            x += GROUP;
             w += 128 * (size_t)a.outputs;
-            next_stage<S>(r);
+            next_place<S>(r);
         }
     }
 }
@@ -282,55 +238,78 @@ __device__ __forceinline__ uint4 gather_piece(uint32_t (&v)[4])
     return up ? make_uint4(hi0, hi1, lo0, lo1) : make_uint4(lo0, lo1, hi0, hi1);
 }
 
-/* Stores values o and o + 1 of a row. */
+/* Values o and o + 1 of a row that a result is added to; zeros where there are none. */
+__device__ __forceinline__ float2 dense_old(const dense_args &a, int row, int o)
+{
+    const float *y = a.y.p + (size_t)row * a.y.rs + o;
+    if (!a.acc || row >= a.y.T) return make_float2(0, 0);
+    if (o + 1 < a.n && a.pairs) return *(const float2 *)y;
+    return make_float2(o < a.n ? y[0] : 0, o + 1 < a.n ? y[1] : 0);
+}
+
 __device__ __forceinline__ void dense_put(const dense_args &a, int row, int o, float2 v)
 {
     float *y = a.y.p + (size_t)row * a.y.rs + o;
+    if (row >= a.y.T) return;
     if (o + 1 < a.n && a.pairs) {
-        const float2 old = a.acc ? *(const float2 *)y : make_float2(0, 0);
-        *(float2 *)y = make_float2(old.x + v.x, old.y + v.y);
+        *(float2 *)y = v;
         return;
     }
-    if (o < a.n) y[0] = a.acc ? y[0] + v.x : v.x;
-    if (o + 1 < a.n) y[1] = a.acc ? y[1] + v.y : v.y;
+    if (o < a.n) y[0] = v.x;
+    if (o + 1 < a.n) y[1] = v.y;
 }
 
-/* Results of four pieces of eight outputs, from o on: c has 16 sums of two rows each (32 of a pair,
- * in which gates and ups alternate). */
-template <int ACT, bool GLU>
-__device__ __forceinline__ void dense_pieces(const dense_args &a, const float *c, int row, int o,
-                                             float all, float all_up)
+/* Stores rows `row` and + 8 of four pieces. What they are added to is read before the first is
+ * written: the compiler cannot know that rows do not overlap. */
+__device__ __forceinline__ void dense_store(const dense_args &a, const float2 (&v)[2][4], int row,
+                                            int o)
 {
     const int t = threadIdx.x & 3, end = (a.n + 63) / 64 * 64;
-    float2 v[2][4]; /* of rows `row` and + 8 */
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-        const float *s = c + (GLU ? 8 : 4) * i;
-        const dense_pair f = dense_factors(a, 0, all, o + 8 * i + 2 * t);
-        dense_pair g = {};
-        if (GLU) g = dense_factors(a, 1, all_up, o + 8 * i + 2 * t);
+    if (a.y.operand) {
 #pragma unroll
         for (int h = 0; h < 2; h++) {
-            v[h][i].x = dense_act<ACT>(fmaf(s[2 * h], f.s[0], f.b[0]));
-            v[h][i].y = dense_act<ACT>(fmaf(s[2 * h + 1], f.s[1], f.b[1]));
-            if (GLU) v[h][i].x *= s[4 + 2 * h] * g.s[0], v[h][i].y *= s[5 + 2 * h] * g.s[1];
-        }
-    }
-#pragma unroll
-    for (int h = 0; h < 2; h++) {
-        if (a.y.operand) {
             uint32_t w[4];
 #pragma unroll
             for (int i = 0; i < 4; i++) w[i] = operand_pair(v[h][i].x, v[h][i].y);
             const uint4 piece = gather_piece(w);
             if (row + 8 * h < a.y.T && o + 8 * t < end)
                 *(uint4 *)operand_at(a.y, row + 8 * h, o + 8 * t) = piece;
-            continue;
         }
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-            if (row + 8 * h < a.y.T) dense_put(a, row + 8 * h, o + 8 * i + 2 * t, v[h][i]);
+        return;
     }
+    float2 old[2][4];
+#pragma unroll
+    for (int k = 0; k < 8; k++)
+        old[k / 4][k % 4] = dense_old(a, row + 8 * (k / 4), o + 8 * (k % 4) + 2 * t);
+#pragma unroll
+    for (int k = 0; k < 8; k++) {
+        const float2 x = old[k / 4][k % 4], y = v[k / 4][k % 4];
+        dense_put(a, row + 8 * (k / 4), o + 8 * (k % 4) + 2 * t, make_float2(x.x + y.x, x.y + y.y));
+    }
+}
+
+/* Results of four pieces of eight outputs, from o on: c has 16 sums of two rows, up those of the
+ * other matrix of a pair. */
+template <int ACT, bool GLU>
+__device__ __forceinline__ void dense_pieces(const dense_args &a, const float *c, const float *up,
+                                             int row, int o, float all, float all_up)
+{
+    const int t = threadIdx.x & 3;
+    float2 v[2][4]; /* of rows `row` and + 8 */
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const dense_pair f = dense_factors(a, 0, all, o + 8 * i + 2 * t);
+        dense_pair g = {};
+        if (GLU) g = dense_factors(a, 1, all_up, o + 8 * i + 2 * t);
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            const int k = 4 * i + 2 * h;
+            v[h][i].x = dense_act<ACT>(fmaf(c[k], f.s[0], f.b[0]));
+            v[h][i].y = dense_act<ACT>(fmaf(c[k + 1], f.s[1], f.b[1]));
+            if (GLU) v[h][i].x *= up[k] * g.s[0], v[h][i].y *= up[k + 1] * g.s[1];
+        }
+    }
+    dense_store(a, v, row, o);
 }
 
 /* The sums of outputs beyond the last one are of memory that was not copied: their factors are 0,
@@ -339,46 +318,49 @@ template <class S, int ACT, bool GLU>
 __device__ __forceinline__ void dense_results(const dense_args &a, float (&c)[S::SUMS], int row,
                                               int o)
 {
+    enum { EACH = GLU ? S::SUMS / 2 : S::SUMS };
     const float all = OPERAND_RANGE * (a.w_all[0] ? __ldg(a.w_all[0]) : 1.0f);
     const float all_up = OPERAND_RANGE * (a.w_all[1] ? __ldg(a.w_all[1]) : 1.0f);
     row += threadIdx.x / 32 * 16 + (threadIdx.x & 31) / 4;
 #pragma unroll
     for (int i = 0; i < S::SUMS; i++) {
-        const int at = o + i / (GLU ? 8 : 4) * 8 + 2 * (threadIdx.x & 3) + i % 2;
+        const int at = o + i % EACH / 4 * 8 + 2 * (threadIdx.x & 3) + i % 2;
         if (at >= a.n) c[i] = 0;
     }
 #pragma unroll
-    for (int i = 0; i < S::SUMS; i += GLU ? 32 : 16)
-        dense_pieces<ACT, GLU>(a, c + i, row, o + (GLU ? i : 2 * i), all, all_up);
+    for (int i = 0; i < EACH; i += 16)
+        dense_pieces<ACT, GLU>(a, c + i, c + i + S::SUMS - EACH, row, o + 2 * i, all, all_up);
 }
 
 /* c[64 rows of this warpgroup, N] = all units of a tile. */
 template <class S>
-__device__ __forceinline__ void dense_sums(const dense_args &a, float (&c)[S::SUMS], dense_ring &r)
+__device__ __forceinline__ void dense_sums(const dense_args &a, float (&c)[S::SUMS], ring_buffer &r)
 {
     const int group = threadIdx.x >> 7;
     int before = -1;
 #pragma unroll
     for (int i = 0; i < S::SUMS; i++) c[i] = 0;
     for (int u = 0; u < a.units; u++) {
-        const uint32_t at = shared_at(r.at) + r.stage * S::STAGE;
-        barrier_wait(r.full + 8 * r.stage, r.parity);
+        const uint32_t at = shared_at(r.at) + r.place * S::PLACE;
+        barrier_wait(r.full + 8 * r.place, r.parity);
         const uint64_t x = group_operand(at + group * 64 * 128), w = group_operand(at + S::X);
         group_begin();
 #pragma unroll
         for (int step = 0; step < 4; step++)
-            group_product_f16(c, x + 2 * step, w + 2 * step); /* 16 columns: 32 bytes */
+            group_product_f16<true>(c, x + 2 * step, w + 2 * step); /* 16 columns: 32 bytes */
         group_commit();
         group_wait<1>();
         if (before >= 0) barrier_arrive(r.empty + 8 * before);
-        before = r.stage;
-        next_stage<S>(r);
+        before = r.place;
+        next_place<S>(r);
     }
     group_wait<0>();
+    group_registers(c);
     barrier_arrive(r.empty + 8 * before);
 }
 
-template <class S> __device__ __forceinline__ void dense_multiply(const dense_args &a, dense_ring r)
+template <class S>
+__device__ __forceinline__ void dense_multiply(const dense_args &a, ring_buffer r)
 {
     for (int i = blockIdx.x; i < a.tiles; i += gridDim.x) {
         int row, o;
@@ -405,21 +387,15 @@ static __global__ void __launch_bounds__(S::THREADS, 1)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
     extern __shared__ unsigned char smem[];
-    __shared__ uint64_t bars[2 * S::STAGES];
-    dense_ring r = {smem + (-(uintptr_t)smem & 1023), shared_at(bars), shared_at(bars + S::STAGES),
-                    0, 0};
-    if (threadIdx.x == 0) {
-        for (int i = 0; i < S::STAGES; i++) {
-            barrier_init(r.full + 8 * i, 1);
-            barrier_init(r.empty + 8 * i, 128 * S::G);
-        }
-        shared_written();
-    }
+    __shared__ uint64_t bars[2 * S::PLACES];
+    ring_buffer r = {smem + (-(uintptr_t)smem & 1023), shared_at(bars), shared_at(bars + S::PLACES),
+                     0, 0};
+    if (threadIdx.x == 0) ring_init<S>(r, 1, 128 * S::G);
     wait_for_previous_kernel();
     __syncthreads();
     if (threadIdx.x >= 128 * S::G) {
         registers_less<32>();
-        if (threadIdx.x < 128 * S::G + 32) dense_feed<S>(a, r);
+        if (threadIdx.x == 128 * S::G) dense_feed<S>(a, r);
     } else {
         registers_more<S::G == 3 ? 160 : 224>();
         dense_multiply<S>(a, r);
@@ -439,14 +415,17 @@ template <class S> static void dense_launch(ft_cuda *c, dense_args *a)
 }
 
 typedef dense_shape<3, 192> dense_large;
+typedef dense_shape<2, 192> dense_medium;
 typedef dense_shape<2, 128> dense_small;
 
-/* Time of tiles of one size, in multiply-adds of a multiprocessor's tensor cores. */
+/* Time of tiles of one size, in cycles of a multiprocessor per unit: it multiplies 2048 pairs in a
+ * cycle, and gets 40 bytes from the L2 cache. */
 template <class S> static double dense_cost(const ft_cuda *c, const dense_args *a)
 {
     const size_t outputs = (size_t)a->n * (a->glu ? 2 : 1);
     const unsigned tiles = ft_blocks((size_t)a->x.T, S::M) * ft_blocks(outputs, S::N);
-    return (double)ft_blocks(tiles, (size_t)c->sms) * S::M * S::N;
+    const double multiply = S::M * S::N * DENSE_UNIT / 2048.0, copy = S::PLACE / 40.0;
+    return ft_blocks(tiles, (size_t)c->sms) * FT_MAX(multiply, copy);
 }
 
 void ft_dense_run(ft_cuda *c, ft_mat y, ft_mat x, const ft_weight *w, const ft_weight *up,
@@ -473,11 +452,13 @@ void ft_dense_run(ft_cuda *c, ft_mat y, ft_mat x, const ft_weight *w, const ft_w
         a.w_scale[i] = dense_scales(m);
         a.w_all[i] = m->scale;
     }
-    /* a small tile reads a third more for each result */
-    if (dense_cost<dense_large>(c, &a) <= 1.2 * dense_cost<dense_small>(c, &a))
-        dense_launch<dense_large>(c, &a);
-    else
+    const double large = dense_cost<dense_large>(c, &a), medium = dense_cost<dense_medium>(c, &a);
+    if (dense_cost<dense_small>(c, &a) < FT_MIN(large, medium))
         dense_launch<dense_small>(c, &a);
+    else if (medium < large)
+        dense_launch<dense_medium>(c, &a);
+    else
+        dense_launch<dense_large>(c, &a);
 }
 
 extern "C" void ft_cuda_dense(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, ft_vec b,

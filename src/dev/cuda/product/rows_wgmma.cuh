@@ -55,20 +55,6 @@ template <class W, int ROWS, bool LISTED> struct rows_shape {
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
 
-/* The ring buffer, and a thread's position in it. */
-struct rows_ring {
-    unsigned char *at;
-    uint32_t full, empty; /* barriers */
-    int place, parity;
-};
-
-template <class S> __device__ __forceinline__ void next_place(rows_ring &r)
-{
-    if (++r.place < S::PLACES) return;
-    r.place = 0;
-    r.parity ^= 1;
-}
-
 /* Tile j of the eight, and the matrix it belongs to: of a pair, four are gates and four are ups. */
 __device__ __forceinline__ int rows_weights(const ft_product &p, const block_of &b, int j,
                                             ft_wview &w)
@@ -131,7 +117,7 @@ __device__ __forceinline__ void expect_results(const ft_product &p, const block_
 
 /* Contiguous rows are one copy by one thread; rows of a list, and weights, are copied by all
  * threads. The barrier of an entry completes when all of its copies have. */
-template <class S> __device__ __forceinline__ void rows_feed(const ft_product &p, rows_ring r)
+template <class S> __device__ __forceinline__ void rows_feed(const ft_product &p, ring_buffer r)
 {
     typedef typename S::weights W;
     const bool first = threadIdx.x == 32 * ROWS_WARPS;
@@ -175,7 +161,7 @@ template <class S> __device__ __forceinline__ void rows_feed(const ft_product &p
 /* Issues the products of a unit; f must not change until they are complete. */
 template <class S>
 __device__ __forceinline__ void rows_unit(float (&c)[S::SUMS], ft_frag (&f)[2][S::weights::WP],
-                                          const rows_ring &r)
+                                          const ring_buffer &r)
 {
     typedef typename S::weights W;
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
@@ -206,7 +192,7 @@ __device__ __forceinline__ void rows_unit(float (&c)[S::SUMS], ft_frag (&f)[2][S
 
 /* This thread has used the previous entry. Every thread arrives by itself: one lane for its warp
  * takes 1 % longer, and compute-sanitizer's racecheck does not recognise it. */
-template <class S> __device__ __forceinline__ void free_place(const rows_ring &r)
+template <class S> __device__ __forceinline__ void free_place(const ring_buffer &r)
 {
     const int before = r.place ? r.place - 1 : S::PLACES - 1;
     barrier_arrive(r.empty + 8 * before);
@@ -229,7 +215,7 @@ __device__ __forceinline__ void add_part(float (&sum)[N], const float (&c)[N], i
 /* One part: c = units [from, to). Two units alternate, so that one is decoded while the other is
  * multiplied. */
 template <class S>
-__device__ __forceinline__ void rows_part(float (&c)[S::SUMS], rows_ring &r, int from, int to)
+__device__ __forceinline__ void rows_part(float (&c)[S::SUMS], ring_buffer &r, int from, int to)
 {
     ft_frag f[2][2][S::weights::WP];
     int u = from;
@@ -254,7 +240,7 @@ __device__ __forceinline__ void rows_part(float (&c)[S::SUMS], rows_ring &r, int
 
 /* Parts of one unit each, an even number of them: two alternate. */
 template <class S>
-__device__ __forceinline__ void rows_units(float (&sum)[S::SUMS], rows_ring &r, int units)
+__device__ __forceinline__ void rows_units(float (&sum)[S::SUMS], ring_buffer &r, int units)
 {
     ft_frag f[2][2][S::weights::WP];
     float c[2][S::SUMS];
@@ -363,7 +349,7 @@ __device__ __forceinline__ void rows_put_pair(const ft_product &p, const block_o
     }
 }
 
-template <class S> __device__ __forceinline__ void rows_multiply(const ft_product &p, rows_ring r)
+template <class S> __device__ __forceinline__ void rows_multiply(const ft_product &p, ring_buffer r)
 {
     block_of b;
     for (int i = blockIdx.x; tile_at<S>(p, i, b); i += gridDim.x) {
@@ -398,15 +384,9 @@ __global__ void __launch_bounds__(ROWS_THREADS, 1)
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
     extern __shared__ unsigned char smem[];
     __shared__ uint64_t bars[2 * S::PLACES];
-    rows_ring r = {smem + (-(uintptr_t)smem & 1023), shared_at(bars), shared_at(bars + S::PLACES),
-                   0, 0};
-    if (threadIdx.x == 0) {
-        for (int i = 0; i < S::PLACES; i++) {
-            barrier_init(r.full + 8 * i, S::listed ? 128 : 128 + 1);
-            barrier_init(r.empty + 8 * i, 32 * ROWS_WARPS);
-        }
-        shared_written();
-    }
+    ring_buffer r = {smem + (-(uintptr_t)smem & 1023), shared_at(bars), shared_at(bars + S::PLACES),
+                     0, 0};
+    if (threadIdx.x == 0) ring_init<S>(r, S::listed ? 128 : 128 + 1, 32 * ROWS_WARPS);
     fill_table<typename S::weights>(p.seg[0].w);
     wait_then_start_next();
     __syncthreads();

@@ -63,6 +63,34 @@ static __device__ __forceinline__ void copy_run(uint32_t to, const void *global,
                  : "memory");
 }
 
+/* ---- ring buffers ---- */
+
+/* A ring buffer in shared memory, and a thread's position in it: a producer fills S::PLACES
+ * entries, the threads that multiply empty them. */
+struct ring_buffer {
+    unsigned char *at;
+    uint32_t full, empty; /* barriers of the entries */
+    int place, parity;
+};
+
+template <class S> __device__ __forceinline__ void next_place(ring_buffer &r)
+{
+    if (++r.place < S::PLACES) return;
+    r.place = 0;
+    r.parity ^= 1;
+}
+
+/* One thread calls it before any other uses the ring. */
+template <class S>
+__device__ __forceinline__ void ring_init(const ring_buffer &r, int producers, int consumers)
+{
+    for (int i = 0; i < S::PLACES; i++) {
+        barrier_init(r.full + 8 * i, producers);
+        barrier_init(r.empty + 8 * i, consumers);
+    }
+    shared_written();
+}
+
 /* ---- products ---- */
 
 /* Descriptor of a tile of rows of 128 bytes, aligned to 1024 bytes, 16-byte pieces swizzled: piece
@@ -70,6 +98,15 @@ static __device__ __forceinline__ void copy_run(uint32_t to, const void *global,
 static __device__ __forceinline__ uint64_t group_operand(uint32_t at)
 {
     return (uint64_t)1 << 62 | (uint64_t)(1024 >> 4) << 32 | (uint64_t)1 << 16 | at >> 4;
+}
+
+/* Descriptor of a tile of eight by eight values (128 contiguous bytes, 16 for each row) that are
+ * not swizzled: `next_k` bytes from one to the next along a row, `next_row` to the next eight rows.
+ * The operand is 16 values of each row. */
+static __device__ __forceinline__ uint64_t group_operand_eights(uint32_t at, int next_k,
+                                                                int next_row)
+{
+    return (uint64_t)(next_row >> 4) << 32 | (uint64_t)(next_k >> 4) << 16 | at >> 4;
 }
 
 static __device__ __forceinline__ void group_begin(void)
@@ -87,33 +124,109 @@ template <int N> static __device__ __forceinline__ void group_wait(void)
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
 }
 
-#define FOUR(i) "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3])
-/* c[64, 128] += a[64, 16] b[128, 16]^T. Warp w of the group has rows 16 w ..: its fragments of a
+/* Keeps reads and writes of registers on their side of the instructions around it. */
+template <int N> static __device__ __forceinline__ void group_registers(float (&c)[N])
+{
+#pragma unroll
+    for (int i = 0; i < N; i++) asm volatile("" : "+f"(c[i])::"memory");
+}
+
+#define FOUR(i)    "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3])
+#define SIXTEEN(i) FOUR(i), FOUR(i + 4), FOUR(i + 8), FOUR(i + 12)
+#define SUMS_32                                                                                    \
+    "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,"   \
+    "%25,%26,%27,%28,%29,%30,%31"
+#define SUMS_40 SUMS_32 ",%32,%33,%34,%35,%36,%37,%38,%39"
+#define SUMS_48 SUMS_40 ",%40,%41,%42,%43,%44,%45,%46,%47"
+#define SUMS_64 SUMS_48 ",%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+#define SUMS_96                                                                                    \
+    SUMS_64 ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83,"    \
+            "%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95"
+#define FRAGMENT "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3])
+
+/* bf16: c[64, N] += a[64, 16] b[N, 16]^T. Warp w of the group has rows 16 w ..: its fragments of a
  * and c are those of m16n8k16 products, and the sums are bit-identical to theirs. */
 static __device__ __forceinline__ void group_product(float (&c)[64], const uint32_t (&a)[4],
                                                      uint64_t b)
 {
-    asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
-                 "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,"
-                 "%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,"
-                 "%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,"
-                 "%62,%63}, {%64,%65,%66,%67}, %68, 1, 1, 1, 0;"
-                 : FOUR(0), FOUR(4), FOUR(8), FOUR(12), FOUR(16), FOUR(20), FOUR(24), FOUR(28),
-                   FOUR(32), FOUR(36), FOUR(40), FOUR(44), FOUR(48), FOUR(52), FOUR(56), FOUR(60)
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+    asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" SUMS_64
+                 "}, {%64,%65,%66,%67}, %68, 1, 1, 1, 0;"
+                 : SIXTEEN(0), SIXTEEN(16), SIXTEEN(32), SIXTEEN(48)
+                 : FRAGMENT, "l"(b));
 }
 
-/* The same for 64 rows of b. */
 static __device__ __forceinline__ void group_product(float (&c)[32], const uint32_t (&a)[4],
                                                      uint64_t b)
 {
-    asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
-                 "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,"
-                 "%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, {%32,%33,%34,%35}, %36, 1, 1, 1, 0;"
-                 : FOUR(0), FOUR(4), FOUR(8), FOUR(12), FOUR(16), FOUR(20), FOUR(24), FOUR(28)
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+    asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" SUMS_32
+                 "}, {%32,%33,%34,%35}, %36, 1, 1, 1, 0;"
+                 : SIXTEEN(0), SIXTEEN(16)
+                 : FRAGMENT, "l"(b));
+}
+
+/* The same for f16. */
+static __device__ __forceinline__ void group_product_f16(float (&c)[32], const uint32_t (&a)[4],
+                                                         uint64_t b)
+{
+    asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {" SUMS_32
+                 "}, {%32,%33,%34,%35}, %36, 1, 1, 1, 0;"
+                 : SIXTEEN(0), SIXTEEN(16)
+                 : FRAGMENT, "l"(b));
+}
+
+static __device__ __forceinline__ void group_product_f16(float (&c)[40], const uint32_t (&a)[4],
+                                                         uint64_t b)
+{
+    asm volatile("wgmma.mma_async.sync.aligned.m64n80k16.f32.f16.f16 {" SUMS_40
+                 "}, {%40,%41,%42,%43}, %44, 1, 1, 1, 0;"
+                 : SIXTEEN(0), SIXTEEN(16), FOUR(32), FOUR(36)
+                 : FRAGMENT, "l"(b));
+}
+
+static __device__ __forceinline__ void group_product_f16(float (&c)[64], const uint32_t (&a)[4],
+                                                         uint64_t b)
+{
+    asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {" SUMS_64
+                 "}, {%64,%65,%66,%67}, %68, 1, 1, 1, 0;"
+                 : SIXTEEN(0), SIXTEEN(16), SIXTEEN(32), SIXTEEN(48)
+                 : FRAGMENT, "l"(b));
+}
+
+/* With a in shared memory too. ADD: c +=, else c =. */
+template <bool ADD>
+static __device__ __forceinline__ void group_product_f16(float (&c)[48], uint64_t a, uint64_t b)
+{
+    asm volatile("wgmma.mma_async.sync.aligned.m64n96k16.f32.f16.f16 {" SUMS_48
+                 "}, %48, %49, %50, 1, 1, 0, 0;"
+                 : SIXTEEN(0), SIXTEEN(16), SIXTEEN(32)
+                 : "l"(a), "l"(b), "n"(ADD));
+}
+
+template <bool ADD>
+static __device__ __forceinline__ void group_product_f16(float (&c)[64], uint64_t a, uint64_t b)
+{
+    asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {" SUMS_64
+                 "}, %64, %65, %66, 1, 1, 0, 0;"
+                 : SIXTEEN(0), SIXTEEN(16), SIXTEEN(32), SIXTEEN(48)
+                 : "l"(a), "l"(b), "n"(ADD));
+}
+
+template <bool ADD>
+static __device__ __forceinline__ void group_product_f16(float (&c)[96], uint64_t a, uint64_t b)
+{
+    asm volatile("wgmma.mma_async.sync.aligned.m64n192k16.f32.f16.f16 {" SUMS_96
+                 "}, %96, %97, %98, 1, 1, 0, 0;"
+                 : SIXTEEN(0), SIXTEEN(16), SIXTEEN(32), SIXTEEN(48), SIXTEEN(64), SIXTEEN(80)
+                 : "l"(a), "l"(b), "n"(ADD));
 }
 #undef FOUR
+#undef SIXTEEN
+#undef SUMS_32
+#undef SUMS_40
+#undef SUMS_48
+#undef SUMS_64
+#undef SUMS_96
+#undef FRAGMENT
 
 /* Sets the number of registers per thread of this warpgroup. */
 template <int N> static __device__ __forceinline__ void registers_less(void)
