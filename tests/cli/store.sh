@@ -33,7 +33,7 @@ done
 export FT_MODELS=$dir/store HF_ENDPOINT=http://127.0.0.1:$(cat "$dir/port")
 ask() { curl -s -m 60 "$url$1" -d "$2"; }
 delete() { curl -s -m 60 -X DELETE "$url/api/delete" -d "{\"model\":\"$1\"}"; }
-named() { ask /completion "{\"model\":\"$1\",\"prompt\":\"one two\"}"; }
+named() { ask /completion "{\"model\":\"$1\",\"prompt\":\"one two\",\"ignore_eos\":true}"; }
 tags() { curl -s "$url/api/tags" | grep -o '"name":"[^"]*"' | sort | tr -d '\n'; }
 
 serve --manage-models
