@@ -43,14 +43,14 @@ void ft_image_fit_budget(int *W, int *H, int w, int h, int unit, int tokens)
 }
 
 void ft_image_patches(float *out, const ft_image *m, int p, int merge, const float mean[3],
-                      const float std[3])
+                      const float std[3], int first, int n)
 {
     float value[3][256];
     for (int c = 0; c < 3; c++)
         for (int v = 0; v < 256; v++)
             value[c][v] = (float)((v / 255.0 - (double)mean[c]) / (double)std[c]);
-    const int block = p * merge, wide = m->w / block, n = m->w / p * (m->h / p);
-    for (int i = 0; i < n; i++) {
+    const int block = p * merge, wide = m->w / block;
+    for (int i = first; i < first + n; i++) {
         const int b = i / (merge * merge), in = i % (merge * merge);
         const int y0 = b / wide * block + in / merge * p, x0 = b % wide * block + in % merge * p;
         for (int c = 0; c < 3; c++)

@@ -50,10 +50,10 @@ ft_status ft_image_fit_area(int *W, int *H, int w, int h, int unit, int64_t lo, 
 void ft_image_fit_budget(int *W, int *H, int w, int h, int unit, int tokens);
 
 /* Patches of p x p pixels as rows [channel][y][x] of (value / 255 - mean) / std, the patches of
- * each merge x merge block one behind the other, blocks in raster order. out: [w h / p^2, 3 p p].
- * Both sides are multiples of p merge. */
+ * each merge x merge block one behind the other, blocks in raster order; n of the w h / p^2 patches,
+ * from `first` on. out: [n, 3 p p]. Both sides are multiples of p merge. */
 void ft_image_patches(float *out, const ft_image *m, int p, int merge, const float mean[3],
-                      const float std[3]);
+                      const float std[3], int first, int n);
 
 /* Bytes of "data:image/...;base64,DATA", or of DATA alone: standard or URL-safe alphabet, white
  * space allowed, padding optional. More than `limit` bytes are refused. ft_free releases *out. */

@@ -301,17 +301,24 @@ static void make_cache(ft_encoding *e)
     kv->v = device_memory(e, NULL, bytes);
 }
 
+/* A few patches at a time: a buffer for all of them would be large, and its pages new for every
+ * picture. */
 static ft_mat make_patches(ft_encoding *e, const ft_image *m)
 {
+    enum { AT_ONCE = 256 };
     const ft_vision *v = e->v;
     const int k = 3 * v->p * v->p;
     const bool fits = m->w == e->g.W && m->h == e->g.H;
     ft_image sized = *m;
-    float *host = ft_new_n(float, (size_t)e->N *(size_t)k);
+    float *host = ft_new_n(float, (size_t)FT_MIN(e->N, (int)AT_ONCE) * (size_t)k);
+    float *p = device_memory(e, NULL, (size_t)e->N * (size_t)k * sizeof *p);
     if (!fits) ft_image_resize(&sized, m, e->g.W, e->g.H);
-    ft_image_patches(host, &sized, v->p, v->merge, v->mean, v->std);
+    for (int at = 0; p && at < e->N; at += AT_ONCE) {
+        const int n = FT_MIN(AT_ONCE, e->N - at);
+        ft_image_patches(host, &sized, v->p, v->merge, v->mean, v->std, at, n);
+        e->dev->upload(e->dev, p + (size_t)at * (size_t)k, host, (size_t)(n * k) * sizeof *host);
+    }
     if (!fits) ft_image_release(&sized);
-    float *p = device_memory(e, host, (size_t)e->N * (size_t)k * sizeof *host);
     ft_free(host);
     return ft_mat_at(p, e->N, k);
 }
