@@ -1,27 +1,27 @@
 """The fourth held-out set: short forms, slips and other everyday greetings, and wordings of tool calls, lists and JSON.
 
-It was written before the training data of the fourth run. wordings.py never returns one of these wordings, whatever its
+It was written before the training data of the fourth run, and what the earlier training data had was taken out of it. wordings.py never returns one of these wordings, whatever its
 case and punctuation. A key "a|b" means that the answer of either intent is right."""
 
 SOCIAL = {
-    "hello": ["gmorning", "gday", "g'morning!", "mornin", "mornin all", "gd morning", "good mroning", "goodmorning", "Good Morining", "godo morning", "good eve", "good aftrnoon", "goodevening", "gm friend", "GM!", "hlo", "hlw", "helo there", "hellooo", "helllo",
-              "hwllo", "hrllo", "ehllo", "hallo bot", "hi thre", "hithere", "hey ther", "heyy", "heey", "hiiii", "hii there", "hy", "hi ai", "hi!!", "HELLO", "hello 👋", "👋", "hey :)", "sup bot, hi", "howdy partner", "oi", "ey", "ello", "yo bro",
-              "ciao", "salut", "hola", "Guten Tag", "guten morgen!", "moin", "namaste", "ola", "hej", "hei", "konnichiwa", "buenos dias", "grüezi", "servus", "aloha", "hello llm", "hi from the terminal", "hi, I'm just playing around", "good morning sunshine",
-              "Hello there little model", "top of the morning to you", "well hi there"],
-    "how": ["how r ya", "hru", "how are yuo", "how are yoou?", "how ar you", "hwo are you", "howre you", "howz it going", "how is u", "hiya, how ya doing", "hey! how have you been", "hows things", "wyd", "hope you're doing well", "how are you toady", "sup",
-            "wazzup", "how goes", "wie geht's?", "comment ça va?", "que tal?"],
-    "thanks": ["tnx", "thnx", "thanx", "tks", "thx!", "ty!", "tysm", "thank yuo", "thnak you", "tahnks", "thansk", "thankyou", "thanksss", "thank you sooo much", "ok ty", "great thx", "thanks bud", "merci", "danke", "gracias", "danke schön", "grazie",
-               "arigato", "obrigado", "thank you, you saved me some time", "that did it, thank you", "kthx"],
-    "bye": ["gn8", "gnight", "good nite", "goodnight", "gud night", "nite nite", "by bye", "byee", "byeee", "goodby", "good byee", "cya later", "cul8r", "c u", "c ya", "cu later", "l8r", "ttyl", "brb", "gtg", "g2g", "see ya", "seeya", "see yuo later",
-            "tschüss", "au revoir", "adios", "ciao ciao", "sayonara", "hasta luego", "i gotta go now", "peace out", "so long!", "signing off", "im out", "catch you later", "have a good one"],
-    "wrong": ["worng", "thats not rigth", "incorect", "nope thats wrong", "nah wrong", "that is false", "not correct"],
-    "praise": ["gr8", "good jobb", "niceee", "well doen", "u r great", "amazing!", "ur the best", "good bot!"],
-    "ok": ["k", "kk", "okk", "oki", "okey", "okie dokie", "alrite", "got ya", "roger", "hmmm", "aha ok", "yep", "nope", "idk", "nvm", "lmao"],
+    "hello": ["gmorning", "g'morning!", "mornin", "mornin all", "gd morning", "good mroning", "goodmorning", "Good Morining", "godo morning", "good eve", "good aftrnoon", "goodevening", "gm friend", "hlo", "hlw", "helllo",
+              "hwllo", "hrllo", "ehllo", "hallo bot", "hi thre", "hithere", "hey ther", "heey", "hiiii", "hy", "hi ai", "sup bot, hi", "howdy partner", "ey", "yo bro",
+              "konnichiwa", "grüezi", "hello llm", "hi from the terminal", "hi, I'm just playing around", "good morning sunshine",
+              "Hello there little model", "top of the morning to you", "hello again little one", "hi, it is me", "Hello, I want to say hi", "goood morning", "hi im back"],
+    "how": ["how are yuo", "how are yoou?", "how ar you", "hwo are you", "howz it going", "hiya, how ya doing", "hey! how have you been", "wyd", "hope you're doing well", "how are you toady",
+            "how goes", "how do u do today", "hows ur day", "wie geht's?", "comment ça va?", "que tal?"],
+    "thanks": ["thank yuo", "thnak you", "tahnks", "thansk", "thanksss", "thank you sooo much", "ok ty", "thanks bud", "danke schön",
+               "thank you, you saved me some time", "kthx", "thank u so much!", "thnaks a lot", "thank you mate, it works", "thx for ur help"],
+    "bye": ["gn8", "gnight", "good nite", "gud night", "nite nite", "by bye", "byeee", "goodby", "good byee", "cya later", "cul8r", "c ya", "cu later", "l8r", "brb", "gtg", "seeya", "see yuo later",
+            "tschüss", "ciao ciao", "i gotta go now", "bye my friend, until tomorrow", "godbye", "gonna go now, bye", "see you agian", "ok im off to bed"],
+    "wrong": ["worng", "thats not rigth", "incorect", "nope thats wrong", "nah wrong"],
+    "praise": ["gr8", "good jobb", "niceee", "well doen", "u r great", "ur the best"],
+    "ok": ["okk", "alrite", "got ya", "lmao"],
     "thanks|bye": ["ty bye", "thx cya", "thanks and gn"],
-    "praise|ok": ["cool", "cool cool", "sweet"],
-    "hello|how": ["hi hru", "hey sup", "good morning hru"],
-    "who": ["whor u", "who r you", "wat is your name", "whats ur name bot", "what r u", "who are yuo", "wo are you", "wich model is this", "name?", "identify yourself"],
-    "can": ["wat can you do", "what can yuo do", "what can u help with", "hlep", "help pls", "what do i do here", "how do i talk to you", "what things do u know"],
+    "praise|ok": ["cool cool"],
+    "hello|how": ["wazzup", "hi hru", "hey sup", "good morning hru"],
+    "who": ["whor u", "wat is your name", "whats ur name bot", "who are yuo", "wo are you", "wich model is this"],
+    "can": ["wat can you do", "what can yuo do", "what can u help with", "hlep", "what things do u know"],
 }
 
 # tool calls: tool -> wordings, as in dialogues.tools
@@ -50,4 +50,6 @@ LISTS = {
     "last": ["last word? {L}", "what's the last word: {L}", "Which is the last word in this list? {L}", "give me the last of these: {L}", "Tell me the last word of {L}"],
 }
 
-FAQ, REFUSE, NAMES = {}, [], ()
+FAQ, REFUSE = {}, []
+globals().update({"TOOL_" + k: v for k, v in TOOLS.items()}, **{"LIST_" + k: v for k, v in LISTS.items()})
+NAMES = tuple("TOOL_" + k for k in TOOLS) + tuple("LIST_" + k for k in LISTS)
