@@ -337,8 +337,9 @@ fuzz: fuzz-build
 	@for f in $(FUZZ); do mkdir -p build-fuzz/corpus/$$f; \
 	build-fuzz/$$f -max_total_time=$(SECONDS) -rss_limit_mb=2048 -timeout=20 -artifact_prefix=build-fuzz/$$f- build-fuzz/corpus/$$f fuzz/corpus/$$f || exit 1; done
 
-# Tests with the code of other projects; they need node, npm and a network.
-e2e:
+# Tests with the code of other projects; they need node, npm, chromium and a network, and those of
+# llama.cpp's server a checkout of it: LLAMA=FOLDER.
+e2e: $(BUILD)/foretoken $(BUILD)/tests/serve_scripted
 	@for t in tests/e2e/*/run.sh; do BUILD=$(BUILD) bash $$t || exit 1; done
 bench-tokenize: $(BUILD)/bench/tokenize
 # Repeats the measurements of the records of this kind of machine; fails if one is 5 % slower.

@@ -12,7 +12,7 @@ THINGS = ("apples oranges books coins pens stones cards stamps eggs tickets shel
 
 
 def pick(R, listed, held, name=''):
-    """A wording: for held 2 or 3 one of that held-out set, for 1 (and where the set has none) a listed one that is marked "~",
+    """A wording: for held 2 to 4 one of that held-out set, for 1 (and where the set has none) a listed one that is marked "~",
     for 0 one for training, listed or composed from the patterns of that name."""
     if held > 1 and name in wordings.SETS[held].NAMES:
         return R.choice(getattr(wordings.SETS[held], name))

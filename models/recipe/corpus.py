@@ -19,7 +19,7 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.join(HERE, '..', '..')
 R = random.Random(20261116)
-PROGRAMS = "run chat serve perplexity bench kvbench pull convert tokenize inspect synth quantize template".split()
+PROGRAMS = "run chat serve perplexity bench kvbench pull list rm convert tokenize inspect synth quantize template".split()
 
 
 def read(*path):

@@ -1,12 +1,13 @@
 """Generates the dialogues that the models are trained on and evaluated with, from facts.json and a seed.
 
 An exchange is {"q", "r" (thought), "a", "k" (skill), "want" or "accept" (what a right answer is)}. A dialogue is a list
-of messages as in the API. Wordings that begin with "~", the lines H of faq.txt and those of heldout.py and heldout3.py are for evaluation only."""
+of messages as in the API. Wordings that begin with "~", the lines H of faq.txt and those of heldout.py, heldout3.py and heldout4.py are for evaluation only."""
 import json
 import random
 
 import arithmetic as num
 import everyday
+import greetings
 import wordings
 from arithmetic import pick
 
@@ -84,6 +85,7 @@ SOCIAL = {
     "ok": (["All right. What else can I do for you?"],
            ["ok", "OK", "Okay", "okay.", "I see", "I see.", "Yes", "yes", "No", "no", "Sure", "Alright", "All right", "Fine", "hmm", "Hm", "Understood", "Got it", "lol", "haha", "Right", "test", "Test", "testing", "~okay then", "~I understand", "~yes please", "~fine, ok"]),
 }
+OFTEN = list(SOCIAL) + ["hello"] * 3 + ["thanks", "bye"] * 2 + ["how", "ok", "praise", "who", "can"]
 SELF = ("who", "can", "size", "made", "data", "other", "feel", "smart")
 THOUGHT = {"hello": "The user greets me. I greet back.", "how": "The user asks how I am.", "thanks": "The user thanks me.", "bye": "The user says goodbye.",
            "who": "The user wants to know who I am.", "can": "The user wants to know what I can do.", "size": "The user asks about my size.",
@@ -100,9 +102,13 @@ def social(R, held=0, intents=None):
     if held > 1:
         intent, q = R.choice([(i, q) for i, listed in wordings.SETS[held].SOCIAL.items() if not intents or i.split('|')[0] in intents for q in listed])
         return {"q": q, "k": "self" if intent.split('|')[0] in SELF else "greeting", "accept": [a for i in intent.split('|') for a in SOCIAL[i][0]]}
-    intent = R.choice(intents or list(SOCIAL) + ["hello", "who", "can"])
+    intent = R.choice(intents or OFTEN)
     answers, listed = SOCIAL[intent]
-    return {"q": pick(R, listed, held, intent), "r": THOUGHT[intent], "a": R.choice(answers), "k": "self" if intent in SELF else "greeting", "accept": answers, "free": True}
+    q = pick(R, listed, held, intent)
+    if not held and R.random() < (.15 if intent in SELF else .3):
+        s = greetings.slips(R, q, intent)
+        q = q if wordings.blocked(s) else s
+    return {"q": q, "r": THOUGHT[intent], "a": R.choice(answers), "k": "self" if intent in SELF else "greeting", "accept": answers, "free": True}
 
 
 # ---- what it does not know ----
@@ -214,7 +220,7 @@ def foretoken(R, F, held=0):
     whose, x = owners(F), R.random()
     if x < .46:
         e = R.choice(F["faq"])
-        while held == 1 and not e["h"]:
+        while held and not (e["h"] if held == 1 else wordings.SETS[held].FAQ.get(e["q"][0])):
             e = R.choice(F["faq"])
         q = R.choice(wordings.SETS[held].FAQ[e["q"][0]]) if held > 1 else R.choice(e["h"]) if held else wordings.faq(R, e)
         return dict(fact(q, e["a"], "This is about foretoken."), free=True)
@@ -373,30 +379,30 @@ def lists(R, F, held=0):
     L = ', '.join(w)
     t = R.randrange(8)
     if t == 0:
-        q, a = pick(R, ["Sort these words alphabetically: {L}", "Sort alphabetically: {L}", "Put these words in alphabetical order: {L}", "sort {L}", "~Please sort these words: {L}", "~Arrange in alphabetical order: {L}"], held), ', '.join(sorted(w))
+        q, a = pick(R, ["Sort these words alphabetically: {L}", "Sort alphabetically: {L}", "Put these words in alphabetical order: {L}", "sort {L}", "~Please sort these words: {L}", "~Arrange in alphabetical order: {L}"], held, "LIST_sort"), ', '.join(sorted(w))
     elif t == 1:
-        q, a = pick(R, ["Reverse this list: {L}", "Reverse the order of: {L}", "Write this list backwards: {L}", "~Turn this list around: {L}", "~Please reverse: {L}"], held), ', '.join(reversed(w))
+        q, a = pick(R, ["Reverse this list: {L}", "Reverse the order of: {L}", "Write this list backwards: {L}", "~Turn this list around: {L}", "~Please reverse: {L}"], held, "LIST_reverse"), ', '.join(reversed(w))
     elif t == 2:
-        q, a = pick(R, ["How many words are in this list? {L}", "Count the words: {L}", "How many words are there: {L}", "~Count these words for me: {L}", "~How many words does this list have? {L}"], held), f"There are {n} words."
+        q, a = pick(R, ["How many words are in this list? {L}", "Count the words: {L}", "How many words are there: {L}", "~Count these words for me: {L}", "~How many words does this list have? {L}"], held, "LIST_count"), f"There are {n} words."
     elif t == 3:
-        q, a = pick(R, ["Write these words in upper case: {L}", "Upper case: {L}", "Convert to capital letters: {L}", "~Please write in capitals: {L}"], held), L.upper()
+        q, a = pick(R, ["Write these words in upper case: {L}", "Upper case: {L}", "Convert to capital letters: {L}", "~Please write in capitals: {L}"], held, "LIST_upper"), L.upper()
     elif t == 4:
-        q, a = pick(R, ["Make a JSON array of these words: {L}", "Turn this list into JSON: {L}", "JSON array: {L}", "Write as a JSON list: {L}", "~Convert these words to a JSON array: {L}", "~As JSON: {L}"], held), json.dumps(w)
+        q, a = pick(R, ["Make a JSON array of these words: {L}", "Turn this list into JSON: {L}", "JSON array: {L}", "Write as a JSON list: {L}", "~Convert these words to a JSON array: {L}", "~As JSON: {L}"], held, "LIST_array"), json.dumps(w)
     elif t == 5:
         p, c, y = R.choice(PEOPLE), R.choice(CITIES), R.randrange(5, 99)
         obj, text = {"name": p, "age": y, "city": c}, f"{p} is {y} years old and lives in {c}."
         if R.random() < .5:
             j = R.choice(JOBS)
             obj, text = {"name": p, "job": j, "city": c}, f"{p} is a {j} and lives in {c}."
-        q, a = pick(R, ["Turn this into JSON: {L}", "Extract JSON from this: {L}", "Write this as JSON: {L}", "JSON for: {L}", "~Convert this sentence to JSON: {L}", "~Please make JSON of this: {L}"], held), json.dumps(obj)
+        q, a = pick(R, ["Turn this into JSON: {L}", "Extract JSON from this: {L}", "Write this as JSON: {L}", "JSON for: {L}", "~Convert this sentence to JSON: {L}", "~Please make JSON of this: {L}"], held, "LIST_object"), json.dumps(obj)
         L = text
     elif t == 6:
         L = ' '.join(w)
-        q, a = pick(R, ["Repeat after me: {L}", "Repeat: {L}", "Say: {L}", "Copy this: {L}", "~Repeat exactly this: {L}", "~Say this again: {L}"], held), L
+        q, a = pick(R, ["Repeat after me: {L}", "Repeat: {L}", "Say: {L}", "Copy this: {L}", "~Repeat exactly this: {L}", "~Say this again: {L}"], held, "LIST_repeat"), L
     else:
         first = R.random() < .5
         q, a = pick(R, ["What is the " + ("first" if first else "last") + " word of this list? {L}", "Which word comes " + ("first" if first else "last") + ": {L}",
-                        "~Name the " + ("first" if first else "last") + " word of: {L}"], held), w[0] if first else w[-1]
+                        "~Name the " + ("first" if first else "last") + " word of: {L}"], held, "LIST_first" if first else "LIST_last"), w[0] if first else w[-1]
     return {"q": q.format(L=L), "r": "I use the words of the message.", "a": a, "k": "lists", "accept": [a]}
 
 
@@ -432,46 +438,48 @@ TOOLS = [tool("get_weather", "Get the weather of a city", city=("string", "the c
          tool("bash", "Run a command in a shell", command=("string", "command to run")), tool("get_time", "Get the time in a city", city=("string", "the city")),
          tool("search", "Search the web", query=("string", "what to search for")), tool("send_message", "Send a message to a person", to=("string", "the person"), text=("string", "the message")),
          tool("add", "Add two numbers", a=("integer", "first number"), b=("integer", "second number")), tool("read_file", "Read a file", path=("string", "path of the file"))]
+# tools that could answer the same question, of which one alone is offered
+ALIKE = [[t for t in TOOLS if any(k in t["function"]["name"] for k in keys)] for keys in (("weather",), ("calcul", "add"), ("shell", "bash", "read_file"), ("get_time",), ("search",), ("send_message",))]
 FILES = "notes.txt todo.md main.c README.md data.csv config.json report.pdf log.txt".split()
 
 
 def tools(R, F, held=0):
     """A question that wants a call, the call, its result and the answer; or a question that wants none."""
-    ts = R.sample(TOOLS, R.randrange(1, 4))
+    ts = [R.choice(group) for group in R.sample(ALIKE, R.randrange(1, 4))]
     f = R.choice(ts)["function"]
     n, param = f["name"], list(f["parameters"]["properties"])
     c, noun = R.choice(CITIES), R.choice(F["wordnet"]["nouns"])
     if "weather" in n:
-        q = pick(R, ["What is the weather in {c}?", "How is the weather in {c} today?", "Is it raining in {c}?", "weather in {c}", "What's the weather like in {c}?", "Tell me the weather in {c}.", "~Do I need an umbrella in {c}?", "~How is the weather in {c} right now?"], held).format(c=c)
+        q = pick(R, ["What is the weather in {c}?", "How is the weather in {c} today?", "Is it raining in {c}?", "weather in {c}", "What's the weather like in {c}?", "Tell me the weather in {c}.", "~Do I need an umbrella in {c}?", "~How is the weather in {c} right now?"], held, "TOOL_weather").format(c=c)
         d, s = R.randrange(-5, 35), R.choice(["sunny", "cloudy", "rainy", "windy", "snowy"])
         args, result, answer = {param[0]: c}, json.dumps({"temperature": d, "sky": s}), f"It is {s} in {c}, {d} degrees."
     elif "calcul" in n:
         a, b, op = R.randrange(2, 10000), R.randrange(2, 10000), R.choice("+-*")
         v = {"+": a + b, "-": a - b, "*": a * b}[op]
-        q = pick(R, ["What is {e}?", "Use the calculator: what is {e}?", "Calculate {e}.", "Compute {e}", "{e}", "How much is {e}?", "~Please work out {e}."], held).format(e=f"{a} {op} {b}")
+        q = pick(R, ["What is {e}?", "Use the calculator: what is {e}?", "Calculate {e}.", "Compute {e}", "{e}", "How much is {e}?", "~Please work out {e}."], held, "TOOL_calcul").format(e=f"{a} {op} {b}")
         args, result, answer = {param[0]: f"{a} {op} {b}"}, str(v), f"{a} {op} {b} = {v}"
     elif n in ("run_shell", "bash"):
         x = R.choice(["ls -l", "df -h", "uname -a", "free -m", "pwd", "date", "whoami", "uptime", "ps aux", "ls /tmp", "id", "hostname", "du -sh ."])
-        q = pick(R, ["Run `{x}` for me.", "Run {x}.", "Execute `{x}`.", "Please run {x}", "Run the command {x}", "~Could you run `{x}`?"], held).format(x=x)
+        q = pick(R, ["Run `{x}` for me.", "Run {x}.", "Execute `{x}`.", "Please run {x}", "Run the command {x}", "~Could you run `{x}`?"], held, "TOOL_shell").format(x=x)
         args, result, answer = {param[0]: x}, "ok", f"I ran `{x}`: ok"
     elif n == "get_time":
-        q = pick(R, ["What time is it in {c}?", "Tell me the time in {c}.", "time in {c}", "How late is it in {c}?", "~What is the time in {c}?"], held).format(c=c)
+        q = pick(R, ["What time is it in {c}?", "Tell me the time in {c}.", "time in {c}", "How late is it in {c}?", "~What is the time in {c}?"], held, "TOOL_time").format(c=c)
         t = f"{R.randrange(24)}:{R.randrange(60):02d}"
         args, result, answer = {param[0]: c}, t, f"It is {t} in {c}."
     elif n == "search":
-        q = pick(R, ["Search for {w}.", "Search the web for {w}.", "Look up {w} on the web.", "Find something about {w}.", "~Please search for {w}."], held).format(w=noun)
+        q = pick(R, ["Search for {w}.", "Search the web for {w}.", "Look up {w} on the web.", "Find something about {w}.", "~Please search for {w}."], held, "TOOL_search").format(w=noun)
         args, result, answer = {param[0]: noun}, f"3 results for {noun}", f"I found 3 results for {noun}."
     elif n == "send_message":
         p, m = R.choice(PEOPLE), R.choice(["I am late", "see you soon", "call me", "good morning", "dinner is ready", "thank you"])
-        q = pick(R, ["Send {p} the message: {m}", "Write to {p}: {m}", "Tell {p}: {m}", "Send \"{m}\" to {p}.", "~Please send this to {p}: {m}"], held).format(p=p, m=m)
+        q = pick(R, ["Send {p} the message: {m}", "Write to {p}: {m}", "Tell {p}: {m}", "Send \"{m}\" to {p}.", "~Please send this to {p}: {m}"], held, "TOOL_message").format(p=p, m=m)
         args, result, answer = {"to": p, "text": m}, "sent", f"I sent the message to {p}."
     elif n == "add":
         a, b = R.randrange(1000), R.randrange(1000)
-        q = pick(R, num.ADD, held, "ADD").format(a=a, b=b, t="apples")
+        q = pick(R, num.ADD, held, "TOOL_add" if held == 4 or not held and R.random() < .5 else "ADD").format(a=a, b=b, t="apples")
         args, result, answer = {"a": a, "b": b}, str(a + b), f"{a} + {b} = {a + b}"
     else:
         x = R.choice(FILES)
-        q = pick(R, ["Read {x}.", "Read the file {x}.", "What is in {x}?", "Show me {x}.", "~Open the file {x}."], held).format(x=x)
+        q = pick(R, ["Read {x}.", "Read the file {x}.", "What is in {x}?", "Show me {x}.", "~Open the file {x}."], held, "TOOL_read").format(x=x)
         args, result, answer = {param[0]: x}, f"The {noun} is here.", f"{x} says: The {noun} is here."
     call = {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": {"name": n, "arguments": args}}]}
     return {"tools": ts, "q": q, "r": f"I call {n}.", "call": call, "result": {"role": "tool", "name": n, "content": result}, "a": answer, "k": "tools", "want_call": {"name": n, "arguments": args}}
@@ -482,7 +490,7 @@ SYSTEMS = ["You are a helpful assistant.", "You are foretoken-tiny.", "Answer br
 # share of the exchanges
 MIX = [(.12, lambda R, F, h=0: num.add(R, h)), (.085, lambda R, F, h=0: num.sub(R, h)), (.05, lambda R, F, h=0: num.mul(R, h)), (.025, lambda R, F, h=0: num.div(R, h)),
        (.02, lambda R, F, h=0: num.too_large(R, h)), (.035, lambda R, F, h=0: num.compare(R, h)), (.04, lambda R, F, h=0: num.convert(R, h)), (.016, lambda R, F, h=0: num.degrees(R, h)),
-       (.032, lambda R, F, h=0: num.clock(R, h)), (.2, lambda R, F, h=0: social(R, h)), (.13, refuse), (.21, foretoken), (.085, shell), (.065, describe), (.06, word), (.03, lists)]
+       (.032, lambda R, F, h=0: num.clock(R, h)), (.27, lambda R, F, h=0: social(R, h)), (.13, refuse), (.21, foretoken), (.085, shell), (.065, describe), (.06, word), (.08, lists)]
 TOTAL = sum(w for w, _ in MIX)
 
 
@@ -577,7 +585,7 @@ def dialogue(R, F):
     """One conversation of one to five exchanges: (messages, tools)."""
     thinking = R.random() < .3
     x, given = R.random(), None
-    if x < .06:
+    if x < .11:
         e = tools(R, F)
         given = e["tools"]
         if R.random() < .25:
@@ -585,12 +593,12 @@ def dialogue(R, F):
             while e["k"] in ("sum", "difference", "product", "quotient", "too-large", "refusal"):
                 e = casual(R, exchange(R, F))
         turns = [e]
-    elif x < .08:
+    elif x < .13:
         turns = [recall(R, F)]
-    elif x < .11:
+    elif x < .16:
         told, asked = memory(R)
         turns = told + [casual(R, exchange(R, F)) for _ in range(R.choice((0, 0, 1, 2)))] + asked
-    elif x < .14:
+    elif x < .19:
         turns = num.chain(R)
     else:
         turns = [casual(R, exchange(R, F)) for _ in range(R.choice((1, 1, 1, 1, 2, 2, 3, 4)))]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Right answers per skill through the server's chat API, on wordings that no model was trained with: the first, second (heldout.py)
-or third (heldout3.py) set, or with --set 0 on wordings of the training data.
+"""Right answers per skill through the server's chat API, on wordings that no model was trained with: the first, second (heldout.py),
+third (heldout3.py) or fourth (heldout4.py, some skills) set, or with --set 0 on wordings of the training data.
 
 usage: evaluate.py FACTS URL COUNT [--set N] [--thinking] [--skills 'a;b'] [--show]
   FACTS   facts.json of corpus.py
@@ -25,6 +25,8 @@ SKILLS = {"sums": lambda R, F, h: num.add(R, h), "differences": lambda R, F, h: 
           "greetings": lambda R, F, h: dialogues.social(R, h, [k for k in dialogues.SOCIAL if k not in dialogues.SELF]),
           "self-knowledge": lambda R, F, h: dialogues.social(R, h, dialogues.SELF), "foretoken": dialogues.foretoken, "refusals": dialogues.refuse,
           "shell": dialogues.shell, "shell, command not named": dialogues.describe, "words": dialogues.word, "lists and JSON": dialogues.lists, "tools": dialogues.tools}
+
+FOURTH = ("greetings", "self-knowledge", "lists and JSON", "tools")
 
 
 def ask(url, e, thinking):
@@ -54,16 +56,16 @@ def main():
     p.add_argument('facts')
     p.add_argument('url')
     p.add_argument('count', type=int)
-    p.add_argument('--set', type=int, default=1, choices=(0, 1, 2, 3), help='held-out set; 0: wordings of the training data')
+    p.add_argument('--set', type=int, default=1, choices=(0, 1, 2, 3, 4), help='held-out set; 0: wordings of the training data')
     p.add_argument('--thinking', action='store_true')
-    p.add_argument('--skills', default=';'.join(SKILLS), help='separated by ;')
+    p.add_argument('--skills', help='separated by ;')
     p.add_argument('--show', action='store_true', help='print wrong answers')
     o = p.parse_args()
     with open(o.facts, encoding='utf8') as f:
         facts = json.load(f)
     drafted, accepted = collections.Counter(), collections.Counter()
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        for skill in o.skills.split(';'):
+        for skill in o.skills.split(';') if o.skills else FOURTH if o.set == 4 else SKILLS:
             R, seen, items = random.Random('evaluation ' + skill), set(), []
             for _ in range(o.count * 20):
                 e = SKILLS[skill](R, facts, o.set)

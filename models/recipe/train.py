@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Trains foretoken-tiny (qwen) or the gemma4-nano pair (gemma) on one GPU.
+"""Trains foretoken-tiny (qwen), the gemma4-nano pair (gemma) or qwen35moe-nano (moe) on one GPU.
 
-usage: train.py qwen|gemma DATA TOKENIZER OUT SECONDS [START]
+usage: train.py qwen|gemma|moe DATA TOKENIZER OUT SECONDS [START]
   DATA        folder with facts.json, plain.jsonl and heldout.txt (corpus.py), also as .xz
   TOKENIZER   tokenizer.json (vocabulary.py); for gemma it is made and written there
   OUT         folder for the checkpoint, as `foretoken convert` reads it
   SECONDS     when training ends, counted from the start of the program
-  START       GGUF file whose tensors training begins with (qwen)"""
+  START       GGUF file whose tensors training begins with (qwen)
+With moe, SHARDS names the folder of the rows that a training of foretoken-tiny makes at the same time."""
 import glob
 import json
 import os
@@ -39,7 +40,7 @@ def save(path, tensors):
         v = v.detach().cpu()
         if not v.is_floating_point():
             kind, b = 'I64', v.long().numpy().tobytes()
-        elif v.ndim == 2 and 'norm' not in k:
+        elif (v.ndim == 2 or 'experts' in k) and 'norm' not in k:
             kind, b = 'BF16', v.to(torch.bfloat16).contiguous().view(torch.int16).numpy().tobytes()
         else:
             kind, b = 'F32', v.float().contiguous().numpy().tobytes()
@@ -83,7 +84,7 @@ class Muon:
             G = torch.stack([p.grad for p in params])
             s.momentum[shape].lerp_(G, 0.05)
             u = newton_schulz(G.lerp(s.momentum[shape], 0.95)).float()
-            a = s.lr * scale * max(1, shape[0] / shape[1]) ** 0.5
+            a = s.lr * scale * max(1, shape[-2] / shape[-1]) ** 0.5
             for p, d in zip(params, u):
                 p.mul_(1 - s.lr * scale * 0.05).add_(d, alpha=-a)
 
@@ -204,7 +205,7 @@ def fit_centroids(net, sample, steps):
 # ---- main ----
 def main():
     model, data, tokenizer, out, seconds = sys.argv[1:6]
-    gemma, seconds = model == 'gemma', float(seconds)
+    gemma, moe, seconds = model == 'gemma', model == 'moe', float(seconds)
     os.makedirs(out, exist_ok=True)
     facts, plain = shards.read_sources(data)
     if SMALL:
@@ -213,11 +214,13 @@ def main():
         import gemma4 as arch
         shards.gemma_tokenizer(facts, plain, arch.V, tokenizer)
         say('vocabulary')
+    elif moe:
+        import qwen35_moe as arch
     else:
         import qwen35 as arch
     workers = int(os.environ.get('WORKERS', '2'))
     folder = os.environ.get('SHARDS', out + '/shards')
-    pool, making = shards.make(model, tokenizer, facts, plain, folder, 8 * workers if SMALL else (60000 if gemma else 200000), workers, 2 if SMALL else 12)
+    pool, making = (None, None) if moe else shards.make(model, tokenizer, facts, plain, folder, 8 * workers if SMALL else (60000 if gemma else 200000), workers, 2 if SMALL else 12)
     torch.manual_seed(7)
     torch.set_float32_matmul_precision('high')
     if DEVICE == 'cuda':
@@ -231,12 +234,12 @@ def main():
     global cross_entropy
     layers = list(net.trunk.layers) + list(net.head.model.layers if gemma else net.head.layers)
     if DEVICE == 'cuda':
-        for layer in layers:
+        for layer in layers if not moe else []:
             layer.forward = torch.compile(layer.forward, dynamic=False)
         cross_entropy = torch.compile(cross_entropy)
     mats, rest = [], []
     for n, p in net.named_parameters():
-        matrix = p.ndim == 2 and not any(k in n for k in ('embed', 'in_proj_a', 'in_proj_b', 'centroids'))
+        matrix = (p.ndim == 2 or 'experts' in n) and not any(k in n for k in ('embed', 'in_proj_a', 'in_proj_b', 'centroids', 'mlp.gate.', 'shared_expert_gate'))
         (mats if matrix else rest).append(p)
     muon = Muon(mats)
     adam = torch.optim.AdamW(rest, lr=3e-3, betas=(.9, .95), weight_decay=0.0, fused=DEVICE == 'cuda')
@@ -245,9 +248,9 @@ def main():
         chat.poll()
         text.poll()
         time.sleep(.2)
-        if making.ready():
+        if making and making.ready():
             making.get()
-    batch = int(os.environ.get('BATCH', 32 if gemma else 64))
+    batch = int(os.environ.get('BATCH', 32 if gemma or moe else 64))
     gen, it, begin, log = torch.Generator().manual_seed(5), 0, time.time(), []
     say('first rows', chat.total, text.total)
     while True:
@@ -262,6 +265,9 @@ def main():
         with torch.autocast(DEVICE, torch.bfloat16, enabled=DEVICE == 'cuda'):
             parts = losses(net, x, batch if gemma else batch // 2, gemma)
         loss = parts[0] + sum(a * b for a, b in zip([1, .5, .3] if gemma else MTP_LOSS, parts[1:]))
+        if moe:
+            loss = loss + .01 * sum(arch.BALANCE) / len(arch.BALANCE)
+            arch.BALANCE.clear()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(rest, 1.0)
         for g in adam.param_groups:
@@ -290,7 +296,8 @@ def main():
         with open(out + '/assistant/config.json', 'w') as f:
             json.dump(arch.ASSISTANT, f, indent=1)
     save(out + '/model.safetensors', net.tensors())
-    config = arch.CONFIG if gemma else {"architectures": ["Qwen3_5ForConditionalGeneration"], "model_type": "qwen3_5", "tie_word_embeddings": True, "text_config": arch.CONFIG}
+    name, kind = ("Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe") if moe else ("Qwen3_5ForConditionalGeneration", "qwen3_5")
+    config = arch.CONFIG if gemma else {"architectures": [name], "model_type": kind, "tie_word_embeddings": True, "text_config": arch.CONFIG}
     with open(out + '/config.json', 'w') as f:
         json.dump(config, f, indent=1)
     say('saved')
@@ -305,7 +312,8 @@ def main():
         say(name, result[name])
     with open(out + '/train.json', 'w') as f:
         json.dump(result, f)
-    pool.terminate()
+    if pool:
+        pool.terminate()
 
 
 if __name__ == '__main__':

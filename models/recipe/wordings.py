@@ -6,11 +6,14 @@ import math
 import re
 
 import everyday
+import greetings
 import heldout
 import heldout3
+import heldout4
+import tasks
 
 HELD = set()
-SETS = {2: heldout, 3: heldout3}
+SETS = {2: heldout, 3: heldout3, 4: heldout4}
 # the lists of a held-out set that an exchange of this kind could repeat
 KINDS = {"sum": ["ADD"], "difference": ["SUB"], "product": ["MUL"], "quotient": ["DIV"], "too-large": ["ADD", "SUB", "MUL", "DIV"], "compare": ["COMPARE"], "units": ["CONVERT", "DEGREES"],
          "foretoken": ["OPTION", "DEFAULT", "PROGRAM", "ROUTE", "TERM", "SAMPLER"], "refusal": ["REFUSE"], "shell": ["DESCRIBE", "ABOUT", "EXAMPLE"], "word": ["DEFINE", "SAME"], "unknown": ["ABOUT", "DEFINE", "OPTION"]}
@@ -265,6 +268,10 @@ fill = lambda patterns: [p.replace('{Q}', Q).replace('{PLS}', PLS).replace('{DOT
 HOWTO, WHATIS, DOES = fill(HOWTO + everyday.HOWTO), fill(WHATIS + everyday.WHATIS), fill(DOES + everyday.DOES)
 for _name, _more in everyday.MORE.items():
     PATTERNS[_name] += _more
+for _name in greetings.SHORT:
+    PATTERNS[_name] += greetings.patterns(_name)
+for _kind, _tasks in (("TOOL_", tasks.TOOL), ("LIST_", tasks.LIST)):
+    PATTERNS.update({_kind + _name: _patterns for _name, _patterns in _tasks.items()})
 PATTERNS["OPTION"] = DOES
 PATTERNS["DEFAULT"] = fill(everyday.DEFAULT + ["(What is|What's|Whats|Tell me|Say|Give me|Do you know|Show me|I need|What was) the (default|default value|default setting|standard value|preset|preset value|initial value|usual value) (of|for) {n}{Q}", "{n} (default|default value|by default|default?|: default)", "(Which|What) (value|default|setting|default value) (does|has|is|do I get for) {n} (have|have by default|use by default|by default|use|take by default|when I do not set it|if it is not given|when it is left out){Q}", "(What does|What will|How is|To what does) {n} (default to|set by default|default|use by default|take if it is not given){Q}", "default (of|for) {n}{Q}", "(If I do not give|If I leave out|Without) {n}, (what is used|which value is used|what is the value|what is the default){Q}", "(Is there|Does it have|Has it) a default (for|of) {n}{Q}"])
 PATTERNS["WHICH"] = fill(["(Which|What) (option|flag|switch|parameter|setting|argument) (does this|is this|means this|stands for|is for this|is it|has this effect|is described so|says|would do this)[:|,|] {t}{Q}", "(Which|What) (option|flag|switch|setting) (is for|is there for|do I need for|do I use for|should I use for|gives me|controls|sets|is used for|is the one for) {t}{Q}", "(option|flag|setting|switch|parameter) (for|to|:|that means|about) {t}{Q}", "(I am looking for|I'm looking for|I search|I need|I want|Is there|Do you know|Give me|Tell me|Find|Find me|Show me|What is|What's) (the|an) (option|flag|setting|switch) (for|to|with this effect:|for this:|that does this:) {t}{DOT}", "(How do I|How can I|How to) (get|set|have|do) (this|that|it): {t}{Q}", "{t}: (which option|which flag|what option|option?|what is the flag){Q}", "I want (this|foretoken to do this|the following): {t}. Which (option|flag) (is it|is that|do I need|do I use)?", "How do I tell foretoken (to|this:) {t}{Q}"])

@@ -1,15 +1,20 @@
 #!/usr/bin/env bash
-# Runs llama.cpp's own server tests against foretoken: run.sh CHECKOUT [pytest options].
-# CHECKOUT is a clone of llama.cpp; nothing in it is built or changed. Needs python3 with pytest and
-# requests; openai is replaced by shim/ where it is missing. expectations.txt lists the tests that do
-# not pass, and why; exit status 1 if one fails that is not in the list.
+# Runs llama.cpp's own server tests against foretoken: run.sh CHECKOUT [pytest options]. CHECKOUT (or
+# LLAMA=CHECKOUT; without either nothing is run) is a clone of llama.cpp; nothing in it is built or
+# changed. Needs python3 with pytest and requests; openai is replaced by shim/ where it is missing.
+# expectations.txt lists the tests that do not pass, and why; exit status 1 if one fails that is not in
+# the list.
 # FT_SUITE_ALL=1 also runs the tests of missing features; FT_SUITE_WORDS=any accepts any words where a
 # test looks for those of its own model, to see what else it checks.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../../.." && pwd)
-checkout=${1:?usage: run.sh CHECKOUT [pytest options]}
-shift
+checkout=${1:-${LLAMA:-}}
+if [ -z "$checkout" ]; then
+    echo "e2e/llama-cpp: not run; set LLAMA to a checkout of llama.cpp"
+    exit
+fi
+[ $# -eq 0 ] || shift
 checkout=$(cd "$checkout" && pwd)
 build=${BUILD:-$root/build}
 python=${PYTHON:-/usr/bin/python3}

@@ -1,7 +1,7 @@
 // The list of conversations: rename, search, pin, delete, export, import; keyboard.
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
-import { bodyText, DARK, exchange, PHONE, response, send, shot, shows, test } from './lib.mjs';
+import { becomes, DARK, exchange, PHONE, reload, response, says, send, shot, shows, still, test } from './lib.mjs';
 
 const labels = (page) => page.locator('#chats .label').allInnerTexts();
 
@@ -20,30 +20,29 @@ async function act(page, title, name) {
 
 await test('rename, pin, search, delete and undo', {}, async (page, stub) => {
   await three(page, stub);
-  assert.deepEqual(await labels(page), ['Third one', 'Bread recipe', 'Trip to Lisbon']);
+  await becomes(() => labels(page), ['Third one', 'Bread recipe', 'Trip to Lisbon']);
   await act(page, 'Bread recipe', 'Rename');
   await page.fill('#rename-title', 'Sourdough');
   await page.keyboard.press('Enter');
   await page.getByRole('button', { name: 'Sourdough', exact: true }).waitFor();
-  assert.deepEqual(await labels(page), ['Third one', 'Sourdough', 'Trip to Lisbon']);
+  await becomes(() => labels(page), ['Third one', 'Sourdough', 'Trip to Lisbon']);
   await act(page, 'Trip to Lisbon', 'Pin');
-  assert.deepEqual(await labels(page), ['Trip to Lisbon', 'Third one', 'Sourdough']);
+  await becomes(() => labels(page), ['Trip to Lisbon', 'Third one', 'Sourdough']);
   assert.deepEqual(await page.locator('#chats h2').allInnerTexts(), ['Pinned', 'Today']);
   await shot(page, 'list');
   await page.fill('#search', 'alfama');
-  assert.deepEqual(await labels(page), ['Trip to Lisbon']);
+  await becomes(() => labels(page), ['Trip to Lisbon']);
   assert.match(await page.locator('#chats .snippet').innerText(), /Alfama/);
   await shot(page, 'search');
   await page.fill('#search', 'no such words');
   assert.equal(await page.locator('#chats h2').innerText(), 'Nothing found');
   await page.fill('#search', '');
   await act(page, 'Third one', 'Delete');
-  assert.deepEqual(await labels(page), ['Trip to Lisbon', 'Sourdough']);
+  await becomes(() => labels(page), ['Trip to Lisbon', 'Sourdough']);
   await page.getByRole('button', { name: 'Undo' }).click();
-  assert.deepEqual(await labels(page), ['Trip to Lisbon', 'Third one', 'Sourdough']);
-  await page.reload();
-  await page.waitForSelector('body[data-ready]');
-  assert.deepEqual(await labels(page), ['Trip to Lisbon', 'Third one', 'Sourdough']);
+  await becomes(() => labels(page), ['Trip to Lisbon', 'Third one', 'Sourdough']);
+  await reload(page);
+  await becomes(() => labels(page), ['Trip to Lisbon', 'Third one', 'Sourdough']);
 });
 
 await test('export as Markdown and JSON, import', {}, async (page, stub) => {
@@ -123,7 +122,7 @@ await test('on a phone: list, menu, tap targets of 44 px', { ...PHONE, ...DARK }
   await exchange(page, stub, 'Trip to Lisbon', 'Some text.\n\n```sh\n' + 'wide '.repeat(60) + '\n```\n\n- [ ] task');
   await page.click('#menu');
   assert.equal(await page.getAttribute('#menu', 'aria-expanded'), 'true');
-  await page.waitForTimeout(300);
+  await still(page);
   await shot(page, 'phone-list');
   const small = () => page.evaluate(() => [...document.querySelectorAll('button, summary, select, input:not([type=checkbox]), textarea')]
     .filter((e) => e.checkVisibility({ visibilityProperty: true }) && e.getBoundingClientRect().width > 1)
@@ -139,7 +138,7 @@ await test('on a phone: list, menu, tap targets of 44 px', { ...PHONE, ...DARK }
   await page.getByRole('button', { name: 'Cancel' }).click();
   await page.locator('#shade').click({ position: { x: 370, y: 400 } });
   assert.equal(await page.getAttribute('#menu', 'aria-expanded'), 'false');
-  assert.match(await bodyText(page), /Some text/);
+  await says(page, /Some text/);
   assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
   await response(page).getByLabel('More actions').click();
   await page.getByRole('menuitem', { name: 'Delete from here' }).click();

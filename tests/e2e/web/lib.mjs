@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import path from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import { chromium } from 'playwright-core';
 import { startStub } from './stub.mjs';
 
@@ -30,12 +31,45 @@ export async function visit(page, stub) {
   await page.waitForSelector('body[data-ready]');
 }
 
+// Waits until what the page has begun to store is stored: a transaction comes after those that were begun before it.
+export const stored = (page) => page.evaluate(() => new Promise((resolve) => {
+  const open = indexedDB.open('foretoken', 1);
+  open.onupgradeneeded = () => open.transaction.abort();
+  open.onerror = resolve;
+  open.onsuccess = () => {
+    const tx = open.result.transaction('chats', 'readwrite');
+    tx.oncomplete = tx.onerror = tx.onabort = () => { open.result.close(); resolve(); };
+    tx.objectStore('chats').count();
+  };
+}));
+
+export async function reload(page) {
+  await stored(page);
+  await page.reload();
+  await page.waitForSelector('body[data-ready]');
+}
+
+// Waits until look() gives this value, and says what it gives otherwise.
+export async function becomes(look, value) {
+  let found;
+  for (const end = Date.now() + 60000; Date.now() < end; await new Promise((r) => setTimeout(r, 50))) {
+    found = await look();
+    if (isDeepStrictEqual(found, value)) return;
+  }
+  assert.deepEqual(found, value);
+}
+
+// Waits until nothing moves any more.
+export const still = (page) => becomes(() => page.evaluate(() => new Promise((resolve) => {
+  requestAnimationFrame(() => requestAnimationFrame(() => resolve(document.getAnimations().some((a) => a.playState === 'running' && a.effect.getComputedTiming().endTime !== Infinity))));
+})), false);
+
 export async function test(name, options, body) {
   if (wanted.length && !wanted.some((w) => name.includes(w))) return;
   const stub = await startStub(address);
   const context = await browser.newContext({ ...DESKTOP, ...LIGHT, ...options });
   const page = await context.newPage();
-  page.setDefaultTimeout(20000);
+  page.setDefaultTimeout(60000); // long: a loaded machine is slow, not wrong
   watch(page, stub);
   try {
     await visit(page, stub);
@@ -59,9 +93,16 @@ export async function send(page, text) {
   await page.click('#send');
 }
 
-export const done = (page) => page.waitForSelector('#send:not([hidden])', { timeout: 60000 });
+export const done = (page) => page.waitForSelector('#send:not([hidden])', { timeout: 180000 });
 export const response = (page) => page.locator('article.assistant').last();
 export const bodyText = (page) => response(page).locator('.body').innerText();
+
+// Waits until the last response has this text; it is rendered a little after it has arrived.
+export async function says(page, wanted) {
+  let text = '';
+  for (const end = Date.now() + 60000; Date.now() < end && !wanted.test(text); await new Promise((r) => setTimeout(r, 50))) text = await bodyText(page);
+  assert.match(text, wanted);
+}
 
 // Waits until the first response that is shown has this text.
 export const shows = (page, text) => page.waitForFunction((t) => document.querySelector('article.assistant .text')?.textContent.trim() === t, text);
@@ -78,7 +119,7 @@ const axeSource = fs.readFileSync(new URL('node_modules/axe-core/axe.min.js', im
 
 // WCAG 2.1 A and AA by axe; an empty list is wanted.
 export async function accessible(page, what) {
-  await page.waitForTimeout(250); // transitions
+  await still(page);
   await page.evaluate(axeSource);
   const found = await page.evaluate(() => window.axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'best-practice'] }));
   const list = found.violations.map((v) => `${v.id}: ${v.nodes.slice(0, 3).map((n) => n.target.join(' ') + ' ' + (n.failureSummary ?? '').split('\n').at(-1)).join('; ')}`);

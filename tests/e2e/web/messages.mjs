@@ -1,6 +1,6 @@
 // Messages: edit, branches, regenerate, tools, attachments, statistics, highlighting.
 import assert from 'node:assert/strict';
-import { bodyText, done, exchange, response, send, shot, shows, test } from './lib.mjs';
+import { done, exchange, reload, response, says, send, shot, shows, test } from './lib.mjs';
 
 await test('edit makes a branch; arrows go between branches', {}, async (page, stub) => {
   await exchange(page, stub, 'first question', 'first answer');
@@ -12,13 +12,12 @@ await test('edit makes a branch; arrows go between branches', {}, async (page, s
   assert.equal(stub.chats.at(-1).messages.at(-1).content, 'second question');
   assert.equal(await page.locator('article.user .branches span').innerText(), '2 / 2');
   await page.locator('article.user').getByLabel('Previous version').click();
-  assert.match(await bodyText(page), /first answer/);
+  await says(page, /first answer/);
   assert.equal(await page.locator('article.user .plain').innerText(), 'first question');
-  await page.reload();
-  await page.waitForSelector('body[data-ready]');
-  assert.match(await bodyText(page), /first answer/);
+  await reload(page);
+  await says(page, /first answer/);
   await page.locator('article.user').getByLabel('Next version').click();
-  assert.match(await bodyText(page), /second answer/);
+  await says(page, /second answer/);
   assert.equal(await page.locator('#chats .label').innerText(), 'second question');
   await shot(page, 'branches');
 });
@@ -27,7 +26,7 @@ await test('regenerate, also with another temperature and model', {}, async (pag
   const model = (id, value) => ({ id, object: 'model', status: { value }, meta: { size: id } });
   stub.answers.set('/v1/models', { data: [model('small', 'loaded'), model('large', 'loaded')] });
   stub.answers.set('/models/load', {});
-  await page.reload();
+  await reload(page);
   await page.waitForSelector('#picker:not([hidden])');
   await exchange(page, stub, 'q', 'one');
   stub.chat = (s) => { s.text('two', { model: 'large' }); s.end(); };
@@ -55,7 +54,7 @@ await test('delete from here, and undo', {}, async (page, stub) => {
   assert.equal(await page.locator('article').count(), 1);
   await page.getByRole('button', { name: 'Undo' }).click();
   assert.equal(await page.locator('article').count(), 2);
-  assert.match(await bodyText(page), /two/);
+  await says(page, /two/);
 });
 
 await test('progress of a long prompt', {}, async (page, stub) => {
@@ -183,7 +182,7 @@ await test('files that cannot be used are refused with a reason', {}, async (pag
 await test('images by button, paste and drop, where the model takes them', {}, async (page, stub) => {
   const props = await (await page.request.get(stub.address + '/props')).json();
   stub.answers.set('/props', { ...props, modalities: { vision: true, audio: false } });
-  await page.reload();
+  await reload(page);
   await page.waitForFunction(() => document.getElementById('state').dataset.state === 'ready');
   await page.setInputFiles('#attach-file', [{ name: 'button.png', mimeType: 'image/png', buffer: PNG }]);
   await page.waitForFunction(() => document.querySelectorAll('#attached li').length === 1);
@@ -208,7 +207,7 @@ await test('images by button, paste and drop, where the model takes them', {}, a
 
 await test('images reach a model that sees', {}, async (page, stub) => {
   stub.target = process.env.SEEING_ADDRESS;
-  await page.reload();
+  await reload(page);
   await page.waitForFunction(() => document.getElementById('state').dataset.state === 'ready');
   await page.setInputFiles('#attach-file', [{ name: 'seen.png', mimeType: 'image/png', buffer: PNG }]);
   await page.waitForFunction(() => document.querySelectorAll('#attached li').length === 1);

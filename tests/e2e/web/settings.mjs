@@ -1,6 +1,6 @@
 // Settings, presets, the model picker.
 import assert from 'node:assert/strict';
-import { exchange, shot, test } from './lib.mjs';
+import { exchange, reload, shot, test } from './lib.mjs';
 
 await test('settings reach the request; the server\'s values are placeholders', {}, async (page, stub) => {
   await page.waitForFunction(() => document.getElementById('state').dataset.state === 'ready');
@@ -24,8 +24,7 @@ await test('settings reach the request; the server\'s values are placeholders', 
   assert.equal(stub.chats[0].temperature, 0);
   assert.equal(stub.chats[0].speculative.n_max, 2);
   assert.deepEqual(stub.chats[0].messages[0], { role: 'system', content: 'Be brief.' });
-  await page.reload();
-  await page.waitForSelector('body[data-ready]');
+  await reload(page);
   await page.click('#settings-open');
   assert.equal(await page.inputValue('[name=temperature]'), '0');
 });
@@ -43,8 +42,7 @@ await test('presets of the system prompt', {}, async (page) => {
   assert.equal(await page.inputValue('[name=system]'), 'You are a pirate.');
   await shot(page, 'presets');
   await page.click('#settings-save');
-  await page.reload();
-  await page.waitForSelector('body[data-ready]');
+  await reload(page);
   await page.click('#settings-open');
   assert.equal(await page.inputValue('[name=system]'), 'You are a pirate.');
   await page.selectOption('#preset', 'Pirate');
@@ -66,7 +64,7 @@ await test('the model picker shows load states and loads', {}, async (page, stub
   let state = 'unloaded', progress = 0;
   stub.answers.set('/v1/models', () => ({ data: [model('small', 'loaded'), model('large', state, state === 'loading' ? { progress } : {})] }));
   stub.answers.set('/models/load', () => { state = 'loading'; progress = 0.4; return { success: true }; });
-  await page.reload();
+  await reload(page);
   await page.waitForSelector('#picker:not([hidden])');
   assert.deepEqual(await page.locator('#picker-select option').allInnerTexts(), ['small', 'large (not loaded)']);
   await page.selectOption('#picker-select', 'large');
@@ -79,11 +77,11 @@ await test('the model picker shows load states and loads', {}, async (page, stub
   await page.waitForFunction(() => document.getElementById('state-text').textContent === 'Ready');
   await exchange(page, stub, 'x', 'ok');
   assert.equal(stub.chats.at(-1).model, 'large');
-  await page.reload();
+  await reload(page);
   await page.waitForSelector('#picker:not([hidden])');
   assert.equal(await page.inputValue('#picker-select'), 'large');
   state = 'failed';
   stub.answers.set('/v1/models', { data: [model('small', 'loaded'), model('large', 'failed', { error: 'not enough memory' })] });
-  await page.reload();
+  await reload(page);
   await page.waitForFunction(() => /large could not be loaded: not enough memory/.test(document.getElementById('banner').innerText));
 });

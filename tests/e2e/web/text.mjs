@@ -1,6 +1,6 @@
 // Markdown, streaming that leaves the reader alone, long responses.
 import assert from 'node:assert/strict';
-import { DARK, done, exchange, PHONE, response, send, shot, test } from './lib.mjs';
+import { becomes, DARK, done, exchange, PHONE, reload, response, send, shot, test } from './lib.mjs';
 import { sleep } from './stub.mjs';
 
 const SAMPLE = `# First level
@@ -44,7 +44,7 @@ for (const [name, options] of [['light', {}], ['dark', DARK], ['phone', PHONE], 
     const sizes = await a.locator('h3, h6, .block > p').evaluateAll((all) => all.map((e) => [e.tagName, parseFloat(getComputedStyle(e).fontSize)]));
     const body = sizes.find((s) => s[0] === 'P')[1];
     for (const [tag, px] of sizes) assert.ok(px >= body, `${tag} has ${px} px, the text ${body}`);
-    assert.equal(await a.locator('.math .katex').count(), 4);
+    await becomes(() => a.locator('.math .katex').count(), 4);
     assert.equal(await a.locator('.math.display').count(), 2);
     assert.match(await a.innerText(), /it costs \$5 or \$6/);
     assert.deepEqual(await a.locator('li.task input').evaluateAll((all) => all.map((e) => e.checked)), [true, false]);
@@ -67,8 +67,7 @@ for (const [name, options] of [['light', {}], ['dark', DARK], ['phone', PHONE], 
 await test('Markdown without any library', {}, async (page, stub) => {
   stub.answers.set('/web/libs.js', { type: 'text/javascript', text: 'export const FOUND = [];' });
   stub.requests.length = 0;
-  await page.reload();
-  await page.waitForSelector('body[data-ready]');
+  await reload(page);
   await exchange(page, stub, 'Show Markdown.', SAMPLE);
   const a = response(page);
   assert.equal(await a.locator('h3.level-1').innerText(), 'First level');
@@ -147,7 +146,9 @@ await test('the end is followed until the reader scrolls up', {}, async (page, s
   await page.mouse.move(700, 400);
   await page.mouse.wheel(0, -250);
   await page.waitForSelector('#down:not([hidden])');
-  const before = await place();
+  let before = await place();
+  await page.waitForFunction((n) => document.querySelectorAll('.block').length > n + 10, await page.locator('.block').count());
+  before = await place(); // the wheel has come to rest
   await page.waitForFunction((n) => document.querySelectorAll('.block').length > n + 20, await page.locator('.block').count());
   const after = await place();
   assert.ok(Math.abs(after.top - before.top) < 2, `the page moved from ${before.top} to ${after.top}`);
@@ -155,7 +156,7 @@ await test('the end is followed until the reader scrolls up', {}, async (page, s
   await page.click('#down');
   await page.waitForFunction(() => { const l = document.getElementById('log'); return l.scrollHeight - l.scrollTop - l.clientHeight < 30; });
   await page.waitForFunction((t) => document.getElementById('log').scrollTop > t + 200, after.top);
-  assert.ok((await place()).rest < 60);
+  await page.waitForFunction(() => { const l = document.getElementById('log'); return l.scrollHeight - l.scrollTop - l.clientHeight < 60; });
   stop = true;
   await done(page);
 });
@@ -173,8 +174,7 @@ await test('a response of 100 kB', {}, async (page, stub) => {
   await done(page);
   await page.waitForFunction(() => document.querySelectorAll('h3.level-2').length === 550);
   console.log(`     longest pauses while streaming: ${(await page.evaluate(() => window.pauses ?? [])).sort((a, b) => b - a).slice(0, 3).join(', ') || 'none over 50'} ms`);
-  await page.reload();
-  await page.waitForSelector('body[data-ready]');
+  await reload(page);
   await page.waitForFunction(() => document.querySelectorAll('h3.level-2').length === 550);
   await exchange(page, stub, 'next', 'short');
 });

@@ -1,6 +1,6 @@
 // No work is lost: background streaming, reloads, damaged messages, full storage.
 import assert from 'node:assert/strict';
-import { bodyText, done, exchange, PHONE, DARK, response, send, shot, test, visit } from './lib.mjs';
+import { becomes, DARK, done, exchange, PHONE, reload, response, says, send, shot, test, visit } from './lib.mjs';
 import { sleep } from './stub.mjs';
 
 for (const [size, options] of [['desktop', {}], ['phone', { ...PHONE, ...DARK }]]) {
@@ -10,7 +10,7 @@ for (const [size, options] of [['desktop', {}], ['phone', { ...PHONE, ...DARK }]
     await shot(page, `empty-${size}`);
     await send(page, 'What is 17 + 25?');
     await done(page);
-    assert.ok((await bodyText(page)).length > 1);
+    await says(page, /\S/);
     assert.match(await response(page).locator('.stats summary').innerText(), /tokens\/s · first token .* · draft acceptance \d+ %/);
     assert.match(await page.textContent('#context'), /^Context: [\d,]+ of [\d,]+ tokens$/);
     await response(page).locator('.stats summary').click();
@@ -25,7 +25,7 @@ await test('Stop keeps what has arrived', {}, async (page, stub) => {
   await page.waitForFunction(() => document.querySelector('article.assistant .text')?.textContent.includes('two'));
   await page.keyboard.press('Escape');
   await done(page);
-  assert.match(await bodyText(page), /One, two/);
+  await says(page, /One, two/);
   assert.match(await response(page).locator('.stats summary').innerText(), /stopped by you/);
 });
 
@@ -44,21 +44,25 @@ await test('a response goes on while another conversation is open', {}, async (p
   await page.waitForFunction(() => !document.querySelector('.busy-dot'));
   await page.getByRole('button', { name: 'alpha', exact: true }).click();
   await page.waitForFunction(() => document.querySelector('article.assistant .text')?.textContent.includes('first half and second half'));
-  await page.reload();
-  await page.waitForSelector('body[data-ready]');
+  await reload(page);
   assert.deepEqual((await page.locator('#chats .label').allInnerTexts()).sort(), ['alpha', 'beta']);
   await page.getByRole('button', { name: 'alpha', exact: true }).click();
-  assert.match(await bodyText(page), /first half and second half/);
+  await says(page, /first half and second half/);
 });
 
 await test('a reload in the middle keeps the text, and Continue goes on', {}, async (page, stub) => {
   stub.chat = async (s) => { s.text('It was a dark and'); while (!s.closed) await sleep(20); };
   await send(page, 'Tell.');
   await page.waitForFunction(() => document.querySelector('article.assistant .text')?.textContent.includes('dark'));
-  await sleep(1500); // it is saved every second
-  await page.reload();
-  await page.waitForSelector('body[data-ready]');
-  assert.match(await bodyText(page), /It was a dark and\s+This response was interrupted/);
+  await becomes(() => page.evaluate(() => new Promise((resolve) => { // it is saved every second
+    const open = indexedDB.open('foretoken', 1);
+    open.onsuccess = () => {
+      const all = open.result.transaction('chats').objectStore('chats').getAll();
+      all.onsuccess = () => { open.result.close(); resolve(JSON.stringify(all.result).includes('dark and')); };
+    };
+  })), true);
+  await reload(page);
+  await says(page, /It was a dark and\s+This response was interrupted/);
   await shot(page, 'interrupted');
   stub.chat = (s) => { s.text(' stormy night.'); s.end(); };
   await page.getByRole('button', { name: 'Continue this response' }).click();
@@ -79,11 +83,10 @@ const NESTED = { quotes: '> '.repeat(3000) + 'deep', lists: '- '.repeat(3000) + 
 for (const [kind, text] of Object.entries(NESTED)) {
   await test(`3,000 nested ${kind} do not break the page`, {}, async (page, stub) => {
     await exchange(page, stub, 'nest', text);
-    await page.reload();
-    await page.waitForSelector('body[data-ready]');
+    await reload(page);
     await page.waitForFunction(() => document.querySelector('article.assistant .text')?.textContent.includes('deep'));
     await exchange(page, stub, 'again', 'still here');
-    assert.match(await bodyText(page), /still here/);
+    await says(page, /still here/);
   });
 }
 
@@ -98,9 +101,8 @@ await test('a damaged record does not hide the others', {}, async (page, stub) =
       tx.oncomplete = resolve;
     };
   }));
-  await page.reload();
-  await page.waitForSelector('body[data-ready]');
-  assert.match(await bodyText(page), /fine/);
+  await reload(page);
+  await says(page, /fine/);
   assert.equal(await page.locator('#chats li').count(), 2);
   await page.locator('#chats .name').last().click();
   assert.equal(await page.locator('article').count(), 1);
@@ -118,7 +120,7 @@ await test('a full storage is said', {}, async (page, stub) => {
   await page.evaluate(() => { IDBObjectStore.prototype.put = () => { throw new DOMException('full', 'QuotaExceededError'); }; });
   await exchange(page, stub, 'x', 'shown all the same');
   assert.match(await page.innerText('#toasts'), /The storage of this browser is full/);
-  assert.match(await bodyText(page), /shown all the same/);
+  await says(page, /shown all the same/);
 });
 
 await test('a browser that forbids storage can still chat', {}, async (page, stub) => {
@@ -129,7 +131,7 @@ await test('a browser that forbids storage can still chat', {}, async (page, stu
   await visit(page, stub);
   await page.waitForFunction(() => /does not let the page store anything/.test(document.getElementById('toasts').innerText));
   await exchange(page, stub, 'x', 'an answer');
-  assert.match(await bodyText(page), /an answer/);
+  await says(page, /an answer/);
 });
 
 await test('a conversation that is deleted while it streams stays deleted', {}, async (page, stub) => {
@@ -141,11 +143,9 @@ await test('a conversation that is deleted while it streams stays deleted', {}, 
   await page.waitForFunction(() => document.querySelector('article.assistant .text')?.textContent.includes('more'));
   await page.getByLabel('Actions for goes', { exact: true }).click();
   await page.getByRole('menuitem', { name: 'Delete' }).click();
-  await sleep(1500);
-  assert.equal(closed, true);
-  assert.deepEqual(await page.locator('#chats .label').allInnerTexts(), ['stays']);
-  await page.reload();
-  await page.waitForSelector('body[data-ready]');
+  await becomes(async () => closed, true);
+  await becomes(() => page.locator('#chats .label').allInnerTexts(), ['stays']);
+  await reload(page);
   assert.deepEqual(await page.locator('#chats .label').allInnerTexts(), ['stays']);
 });
 
