@@ -27,8 +27,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     if (head || w != m.w || h != m.h) abort(); /* the header must say the same */
     if (!ft_image_fit_area(&W, &H, m.w, m.h, 32, 1024, 16384, &err)) {
         ft_image_resize(&r, &m, W, H);
+        const int patches = W / 16 * (H / 16), half = patches / 2;
         float *p = ft_new_n(float, (size_t)W *(size_t)H * 3);
-        ft_image_patches(p, &r, 16, 2, mean, mean);
+        ft_image_patches(p, &r, 16, 2, mean, mean, 0, half);
+        ft_image_patches(p + (size_t)half * 768, &r, 16, 2, mean, mean, half, patches - half);
         ft_free(p);
         ft_image_release(&r);
     }
