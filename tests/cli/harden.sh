@@ -62,9 +62,13 @@ same "SIGHUP without a key file ends it well" $? 0
 # template from a pipe makes loading last until something is written to it.
 mkfifo "$dir/pipe"
 exec 3<>"$dir/pipe"
-opens() { # waits until the server reads the pipe
+# Waits until the server reads the pipe. Before it is the server, the process is this shell, which has
+# the pipe open too, and whose trap would remove the folder if it got SIGTERM then.
+opens() {
     for _ in $(seq 1200); do
-        for f in "/proc/$pid/fd/"*; do [ "$f" -ef "$dir/pipe" ] && return; done
+        for f in "/proc/$pid/fd/"*; do
+            [ "$f" -ef "$dir/pipe" ] && [ "/proc/$pid/exe" -ef "$ft" ] && return
+        done
         sleep 0.05
     done
 }
