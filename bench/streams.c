@@ -297,8 +297,8 @@ static void start_server(const char *program, const char *model, bool tls)
         dup2(fd[1], 2);
         close(fd[0]);
         close(fd[1]);
-        execl(program, program, "serve", "--metrics", "--port", "0", "-np", slots, "-c", ctx, "--cache-ram",
-              "24", "--log-disable", "--spec-adapt", "off", "-m", model,
+        execl(program, program, "serve", "--metrics", "--port", "0", "-np", slots, "-c", ctx,
+              "--cache-ram", "24", "--log-disable", "--spec-adapt", "off", "-m", model,
               tls ? "--ssl-key-file" : (char *)NULL, key, "--ssl-cert-file", cert, (char *)NULL);
         exit(127);
     }
