@@ -1,7 +1,7 @@
-/* dev/cpu/iq.h - blocks of the IQ2 and IQ3 types as plain codes: 32 values of a row become indices
- * into a codebook of sixteen signed values (8 is added where a value is negative), and each half of
- * them has an integer scale. value = unit of the type * scale of the block * integer scale *
- * codebook[index]. */
+/* dev/cpu/iq.h - blocks of the IQ1, IQ2 and IQ3 types as plain codes: 32 values of a row become
+ * indices into a codebook of sixteen signed values (8 is added where a value is negative), and each
+ * half of them has an integer scale:
+ *     value = unit of the type * scale of the block * integer scale * codebook[index] */
 #ifndef FT_DEV_CPU_IQ_H
 #define FT_DEV_CPU_IQ_H
 
@@ -10,6 +10,7 @@
 
 #define FT_BOOK_IQ2     8, 25, 43, 0, 0, 0, 0, 0, -8, -25, -43, 0, 0, 0, 0, 0
 #define FT_BOOK_IQ3_XXS 4, 12, 20, 28, 36, 44, 52, 62, -4, -12, -20, -28, -36, -44, -52, -62
+#define FT_BOOK_IQ1     -7, 1, 9, 0, 0, 0, 0, 0, -9, -1, 7, 0, 0, 0, 0, 0
 #define FT_BOOK_IQ3_S   1, 3, 5, 7, 9, 11, 13, 15, -1, -3, -5, -7, -9, -11, -13, -15
 
 typedef struct ft_iq32 {
@@ -30,7 +31,28 @@ static inline void ft_iq_scales(ft_iq32 *to, uint32_t first, uint32_t second)
     to->scale[1] = (uint8_t)(2 * (second & 15) + 1);
 }
 
-/* Number b of the eight groups of 32 values of block s. */
+/* Number b of the eight groups of 32 values of block s. IQ1 adds an eighth to -1, 0 and 1 or
+ * subtracts it: its codebook has eight times these values, its codes 8 where it subtracts. */
+static inline void ft_iq1_s(ft_iq32 *to, const uint8_t *s, int b)
+{
+    const uint32_t h = rd16(s + 34 + 2 * b);
+    ft_iq_scales(to, h >> 12 & 7, h >> 12 & 7);
+    for (int k = 0; k < 4; k++)
+        ft_iq_codes(to->code + 8 * k, ft_grid_iq1s[s[2 + 4 * b + k] | (h >> 3 * k & 7) << 8],
+                    h & 0x8000 ? 255 : 0, 8, 2);
+}
+
+static inline void ft_iq1_m(ft_iq32 *to, const uint8_t *s, int b)
+{
+    const uint32_t scales = (uint32_t)rd16(s + 48 + 2 * (b / 2)) >> 6 * (b % 2);
+    ft_iq_scales(to, scales & 7, scales >> 3 & 7);
+    for (int k = 0; k < 4; k++) {
+        const int at = 4 * b + k, nibble = s[32 + at / 2] >> 4 * (at % 2) & 15;
+        ft_iq_codes(to->code + 8 * k, ft_grid_iq1s[s[at] | (nibble & 7) << 8], nibble & 8 ? 255 : 0,
+                    8, 2);
+    }
+}
+
 static inline void ft_iq2_xxs(ft_iq32 *to, const uint8_t *s, int b)
 {
     const uint8_t *record = s + 2 + 8 * b;

@@ -155,8 +155,9 @@ INLINE void add_products(float32x4_t *a, const int32x4_t *i, rows4 f, const int 
                                                         "w"(sum_bits(i, c, n)), "w"(f.h[c % 2]));
 }
 
-INLINE void block256(float32x4_t *a, const unsigned char *p, const cols256 *x, const int n,
-                     int even, const int odd, const kind256 t)
+/* Without scales the sums are those in i, else those in a. */
+INLINE void block256(float32x4_t *a, int32x4_t *i, const unsigned char *p, const cols256 *x,
+                     const int n, int even, const int odd, const kind256 t)
 {
     const int j = even + odd;
     const shape256 at = shape_of(t);
@@ -166,7 +167,6 @@ INLINE void block256(float32x4_t *a, const unsigned char *p, const cols256 *x, c
     const uint8x16_t mask = mask_of(at.bits);
     uint8x16_t b[8];
     int8x16_t v, next, q[PAIRS];
-    int32x4_t i[SUMS];
     UNROLL for (int e = 0; e < stored; e++)
         load_here(b[e], p + codes_at(at) + 16 * (stored * j + e));
     next = code_of(b, 0, mask, book, at.bits);
@@ -178,11 +178,12 @@ INLINE void block256(float32x4_t *a, const unsigned char *p, const cols256 *x, c
             next = code_of(b, e + 1, mask, book, at.bits);
             pin(next);
         }
-        if (e % run == 0)
+        if (at.scales && e % run == 0)
             UNROLL for (int c = 0; c < 2 * pairs_of(n); c++) load_here(
                 i[c], has_offset(t) ? x->start + 4 * (pairs_of(n) * j + c / 2) : bias_start);
         products(i, v, q, x->q + group_at(4 * j, 0, n), e, n);
-        if (e % run == run - 1) add_products(a, i, scales_of(scales, (8 * odd + e) / run, n), n);
+        if (at.scales && e % run == run - 1)
+            add_products(a, i, scales_of(scales, (8 * odd + e) / run, n), n);
     }
 }
 
@@ -232,12 +233,17 @@ INLINE void blocks256(float32x4_t *acc, const unsigned char *p, cols256 x, int b
     for (int b = 0; b < blocks; b++, p += bytes256(t)) {
         float32x4_t a[SUMS];
         const rows4 sums = rows_of(vld1q_f32((const float *)(const void *)(p + SUMS_AT)), n);
+        int32x4_t i[SUMS];
         UNROLL for (int c = 0; c < n; c++) a[c] = sums.h[c % 2];
+        UNROLL for (int c = 0; c < 2 * P; c++) load_here(i[c], sum_start);
         UNROLL for (int j = 0; j < 8; j += 2)
         {
-            block256(a, p, &x, n, j, 0, t);
-            block256(a, p, &x, n, j, 1, t);
+            block256(a, i, p, &x, n, j, 0, t);
+            block256(a, i, p, &x, n, j, 1, t);
         }
+        if (!shape_of(t).scales)
+            UNROLL for (int c = 0; c < n; c++) a[c] =
+                sum_end(vreinterpretq_s32_f32(sum_bits(i, c, n)));
         end256(acc, a, p, &x, n, t);
         x.q += n == 1 ? FT_WIDE8 : 2 * FT_WIDE8 * P;
         x.sums += n == 1 ? (int)sizeof(ft_wide8) : 64 * P;
@@ -309,19 +315,30 @@ typedef struct paired32 {
     float d[CHUNK / 32][4], s[CHUNK / 32][4];
 } paired32;
 
+/* acc += sums of products of block b times the scales of weights and columns */
+INLINE void end32(float32x4_t *acc, const int32x4_t *i, rows4 s, const cols32 *x, const int n,
+                  int b)
+{
+    float32x4_t r[SUMS];
+    UNROLL for (int c = 0; c < n; c++)
+    {
+        r[c] = vmulq_f32(sum_end(vreinterpretq_s32_f32(sum_bits(i, c, n))), s.h[c % 2]);
+        acc[c] = n == 1 ? vfmaq_n_f32(acc[c], r[c], x->d[b])
+                        : vfmaq_f32(acc[c], r[c], vld1q_f32(x->d + 4 * (pairs_of(n) * b + c / 2)));
+    }
+}
+
 /* acc += block b */
 INLINE void block32(float32x4_t *acc, const unsigned char *scale, const unsigned char *p,
                     const cols32 *x, const int n, int b, const kind32 t)
 {
     const bits k = kind32_bits(t);
-    const int P = pairs_of(n), stored = bits_bytes(k) / 16;
+    const int P = pairs_of(n), stored = bits_bytes(k) / 16, run = has_halves32(t) ? 4 : 8;
     const int8x16_t book = book32(t);
     const uint8x16_t mask = mask_of(k);
-    const rows4 s = rows_of(scale_of32(scale, t), n);
     uint8x16_t u[8];
     int8x16_t v, next, q[PAIRS];
     int32x4_t i[SUMS];
-    float32x4_t r[SUMS];
     if (has_min32(t)) {
         const rows4 m = rows_of(min_of32(scale), n);
         UNROLL for (int c = 0; c < n; c++) acc[c] =
@@ -338,14 +355,10 @@ INLINE void block32(float32x4_t *acc, const unsigned char *scale, const unsigned
             next = code_of(u, e + 1, mask, book, k);
             pin(next);
         }
-        if (e == 0) UNROLL for (int c = 0; c < 2 * P; c++) load_here(i[c], sum_start);
+        if (e % run == 0) UNROLL for (int c = 0; c < 2 * P; c++) load_here(i[c], sum_start);
         products(i, v, q, x->q + group_at(4 * b, 0, n), e, n);
-    }
-    UNROLL for (int c = 0; c < n; c++)
-    {
-        r[c] = vmulq_f32(sum_end(vreinterpretq_s32_f32(sum_bits(i, c, n))), s.h[c % 2]);
-        acc[c] = n == 1 ? vfmaq_n_f32(acc[c], r[c], x->d[b])
-                        : vfmaq_f32(acc[c], r[c], vld1q_f32(x->d + 4 * (P * b + c / 2)));
+        if (e % run == run - 1)
+            end32(acc, i, rows_of(scale_of32(scale + 16 * (e / run), t), n), x, n, b);
     }
 }
 

@@ -33,15 +33,22 @@ INLINE void min32(float32x4_t *acc, const unsigned char *scale, const ft_col8 *x
         vfmaq_n_f32(acc[c], m, x[c].s[2 * b] + x[c].s[2 * b + 1]);
 }
 
+/* acc[c] += sums of products of block b times the scales of weights and column */
+INLINE void end32(float32x4_t *acc, const int32x4_t *i, float32x4_t s, const ft_col8 *x,
+                  const int n, int b)
+{
+    UNROLL for (int c = 0; c < n; c++) acc[c] =
+        vfmaq_n_f32(acc[c], vmulq_f32(sum_end(i[c]), s), x[c].d[b]);
+}
+
 /* acc[c] += the products of block b times its scale and that of the column */
 INLINE void block32_dot(float32x4_t *acc, const unsigned char *scale, const unsigned char *p,
                         const ft_col8 *x, const int n, int b, const kind32 t)
 {
     const bits k = kind32_bits(t);
-    const int stored = bits_bytes(k) / 16;
+    const int stored = bits_bytes(k) / 16, run = has_halves32(t) ? 4 : 8;
     const int8x16_t book = book32(t);
     const uint8x16_t mask = mask_of(k);
-    const float32x4_t s = scale_of32(scale, t);
     uint8x16_t u[8];
     int8x16_t v, next, q[COLS];
     int32x4_t i[COLS];
@@ -59,11 +66,10 @@ INLINE void block32_dot(float32x4_t *acc, const unsigned char *scale, const unsi
             pin(next);
         }
         if (e % 4 == 0) UNROLL for (int c = 0; c < n; c++) load_here(q[c], x[c].q + 32 * b + 4 * e);
-        if (e == 0) UNROLL for (int c = 0; c < n; c++) load_here(i[c], sum_start);
+        if (e % run == 0) UNROLL for (int c = 0; c < n; c++) load_here(i[c], sum_start);
         dots(i, v, q, n, e % 4);
+        if (e % run == run - 1) end32(acc, i, scale_of32(scale + 16 * (e / run), t), x, n, b);
     }
-    UNROLL for (int c = 0; c < n; c++) acc[c] =
-        vfmaq_n_f32(acc[c], vmulq_f32(sum_end(i[c]), s), x[c].d[b]);
 }
 
 #include "dev/cpu/arm/q8_rows.h"

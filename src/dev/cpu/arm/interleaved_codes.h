@@ -33,6 +33,7 @@ typedef enum bits {
     LOW4,  /* [64] like BITS4 */
     BITS3, /* [48] eight codes in three bytes */
     BITS2, /* [32] four codes in a byte, twice */
+    SIGN2, /* [32] the same; codes are signed and in the upper bits */
 } bits;
 
 INLINE int bits_bytes(bits b)
@@ -43,21 +44,37 @@ INLINE int bits_bytes(bits b)
            : b == LOW5  ? 80
            : b == BITS3 ? 48
            : b == BITS2 ? 32
+           : b == SIGN2 ? 32
                         : 64;
 }
 
 /* ---- blocks of 32 with their own scale ---- */
 
-typedef enum kind32 { W_Q8_0, W_Q4_0, W_Q4_1, W_Q5_0, W_Q5_1, W_IQ4_NL, W_MXFP4 } kind32;
+typedef enum kind32 {
+    W_Q8_0,
+    W_Q4_0,
+    W_Q4_1,
+    W_Q5_0,
+    W_Q5_1,
+    W_IQ4_NL,
+    W_MXFP4,
+    W_NVFP4,
+    W_Q1_0,
+    W_Q2_0,
+} kind32;
 
 INLINE bits kind32_bits(kind32 t)
 {
-    return t == W_Q8_0                     ? BITS8
-           : t == W_Q5_0                   ? BITS5
-           : t == W_Q5_1                   ? LOW5
-           : t == W_Q4_1                   ? LOW4
-           : t == W_IQ4_NL || t == W_MXFP4 ? BOOK4
-                                           : BITS4;
+    switch (t) {
+    case W_Q8_0: return BITS8;
+    case W_Q5_0: return BITS5;
+    case W_Q5_1: return LOW5;
+    case W_Q4_1: return LOW4;
+    case W_Q1_0:
+    case W_Q2_0: return SIGN2;
+    case W_Q4_0: return BITS4;
+    default: return BOOK4;
+    }
 }
 
 INLINE bool has_min32(kind32 t)
@@ -65,10 +82,16 @@ INLINE bool has_min32(kind32 t)
     return t == W_Q4_1 || t == W_Q5_1;
 }
 
+/* A scale for each 16 values: the second ones are stored like minima. */
+INLINE bool has_halves32(kind32 t)
+{
+    return t == W_NVFP4;
+}
+
 /* Two blocks are stored together, the scales of both first: that keeps vectors aligned. */
 INLINE int head32(kind32 t)
 {
-    return has_min32(t) ? 32 : 16;
+    return has_min32(t) || has_halves32(t) ? 32 : 16;
 }
 
 INLINE int pair32(kind32 t)
@@ -101,13 +124,18 @@ typedef enum kind256 {
     W_IQ2_XXS,
     W_IQ2_XS,
     W_IQ2_S,
+    W_IQ1_S,
+    W_IQ1_M,
+    W_TQ1_0,
+    W_TQ2_0,
 } kind256;
 
 /* Layout of a block of 256 of four rows: d and dmin as f16 at 0 and 8, the initial value of the
  * sums (interleaved_k.h) as f32 at 16, then
  *   scale upper halves of floats: the integer scales of 32 values, or 16
  *   min bytes, if there are minima: those of four blocks of a row are adjacent
- *   code the codes of 32 values at a time */
+ *   code the codes of 32 values at a time
+ * A block without scales is one sum of integers, with sum_start (below) as initial value. */
 typedef struct shape256 {
     int scales, mins; /* of a row */
     bits bits;
@@ -121,6 +149,9 @@ INLINE shape256 shape_of(kind256 t)
     case W_Q6_K: return (shape256){16, 0, BITS6};
     case W_Q3_K: return (shape256){16, 0, BITS3};
     case W_Q2_K: return (shape256){16, 16, BITS2};
+    case W_TQ1_0:
+    case W_TQ2_0: return (shape256){0, 0, SIGN2};
+    case W_IQ1_M:
     case W_IQ2_XS:
     case W_IQ2_S: return (shape256){16, 0, BOOK4};
     default: return (shape256){8, 0, BOOK4};
@@ -158,6 +189,7 @@ INLINE uint8x16_t mask_of(bits b)
                       : b == BITS5 ? 0xf8
                       : b == BITS3 ? 0xe0
                       : b == BITS2 ? 0x30
+                      : b == SIGN2 ? 0xc0
                       : b == LOW5  ? 0x1f
                       : b == BITS4 ? 0xf0
                                    : 0x0f);
@@ -211,6 +243,13 @@ INLINE uint8x16_t code2(const uint8x16_t *b, const int e, uint8x16_t mask)
                     mask);
 }
 
+INLINE uint8x16_t sign2(const uint8x16_t *b, const int e, uint8x16_t mask)
+{
+    const uint8x16_t v = b[e / 4];
+    if (e % 4 == 3) return vshlq_n_u8(v, 6);
+    return vandq_u8(e % 4 == 0 ? v : e % 4 == 1 ? vshlq_n_u8(v, 2) : vshlq_n_u8(v, 4), mask);
+}
+
 /* Vector e of the eight of a block, from its stored bytes. */
 INLINE int8x16_t code_of(const uint8x16_t *b, const int e, uint8x16_t mask, int8x16_t book,
                          const bits k)
@@ -223,17 +262,20 @@ INLINE int8x16_t code_of(const uint8x16_t *b, const int e, uint8x16_t mask, int8
                                : k == LOW4  ? low4(b, e, mask)
                                : k == BITS3 ? code3(b, e, mask)
                                : k == BITS2 ? code2(b, e, mask)
+                               : k == SIGN2 ? sign2(b, e, mask)
                                : e < 4      ? vshlq_n_u8(b[e], 4)
                                             : vandq_u8(b[e - 4], mask));
 }
 
-/* The inverse of the factor by which such codes are multiplied. */
+/* The inverse of the factor by which such codes are multiplied. Those of SIGN2 are negated: values
+ * are -1 to 2, codes -2 to 1. */
 INLINE float unit_of(bits b)
 {
     return b == BITS4 || b == BITS2 ? 1.0f / 16
            : b == BITS5             ? 1.0f / 8
            : b == BITS6             ? 1.0f / 4
            : b == BITS3             ? 1.0f / 32
+           : b == SIGN2             ? -1.0f / 64
                                     : 1;
 }
 
@@ -242,13 +284,14 @@ INLINE float unit_of(bits b)
 static const int8_t fp4_steps[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 static const int8_t book_iq2[16] = {FT_BOOK_IQ2}, book_iq3_xxs[16] = {FT_BOOK_IQ3_XXS},
-                    book_iq3_s[16] = {FT_BOOK_IQ3_S};
+                    book_iq3_s[16] = {FT_BOOK_IQ3_S}, book_iq1[16] = {FT_BOOK_IQ1};
 
 /* Small numbers are multiplied by a power of two. */
 INLINE int8x16_t book256(kind256 t)
 {
     return t == W_IQ3_XXS   ? vshlq_n_s8(vld1q_s8(book_iq3_xxs), 1)
            : t == W_IQ3_S   ? vshlq_n_s8(vld1q_s8(book_iq3_s), 3)
+           : t >= W_IQ1_S   ? vshlq_n_s8(vld1q_s8(book_iq1), 3)
            : t >= W_IQ2_XXS ? vshlq_n_s8(vld1q_s8(book_iq2), 1)
                             : vld1q_s8(iq4_steps);
 }
@@ -256,9 +299,16 @@ INLINE int8x16_t book256(kind256 t)
 /* Factor for the scale of the block. */
 INLINE float unit256(kind256 t)
 {
-    return t == W_IQ3_XXS || t == W_IQ3_S ? 1.0f / 8
-           : t >= W_IQ2_XXS               ? 1.0f / 16
-                                          : unit_of(shape_of(t).bits);
+    switch (t) {
+    case W_IQ3_XXS:
+    case W_IQ3_S: return 1.0f / 8;
+    case W_IQ2_XXS:
+    case W_IQ2_XS:
+    case W_IQ2_S: return 1.0f / 16;
+    case W_IQ1_S:
+    case W_IQ1_M: return 1.0f / 64;
+    default: return unit_of(shape_of(t).bits);
+    }
 }
 
 INLINE float32x4_t f16x4_at(const unsigned char *p)
@@ -300,7 +350,7 @@ INLINE float32x4_t scale256(const unsigned char *at, const int i)
 
 /* Adding 1.5 * 2^23 to a small integer leaves it in the low bits of a float: a sum that starts with
  * these bits is a float without conversion. The conversion instruction is four times as slow on
- * many cores. A block's sums are below 2^22. */
+ * many cores. A block's sums are below 2^22, also those of 256 values of SIGN2. */
 static const int32_t sum_start[4] = {0x4b400000, 0x4b400000, 0x4b400000, 0x4b400000};
 
 INLINE float32x4_t sum_end(int32x4_t i)
@@ -310,7 +360,7 @@ INLINE float32x4_t sum_end(int32x4_t i)
 
 INLINE int8x16_t book32(kind32 t)
 {
-    return vld1q_s8(t == W_MXFP4 ? fp4_steps : iq4_steps);
+    return vld1q_s8(t == W_IQ4_NL ? iq4_steps : fp4_steps);
 }
 
 /* Scales a block's sum: by the scale of its codes, and adds its minimum. The result still has to be
@@ -320,7 +370,7 @@ INLINE float32x4_t scale_of32(const unsigned char *p, kind32 t)
     return t == W_MXFP4 ? upper_halves(p) : f16x4_at(p);
 }
 
-/* A power of two, so it can be applied at any point without changing the result. */
+/* A power of two or its negative, so it can be applied at any point without changing the result. */
 INLINE float32x4_t in_unit32(float32x4_t v, kind32 t)
 {
     const float unit = unit_of(kind32_bits(t));

@@ -29,10 +29,10 @@ INLINE void add_products(float32x4_t *a, const int32x4_t *i, float32x4_t f, cons
                 c++) __asm__ volatile("fmla %0.4s, %1.4s, %2.4s" : "+w"(a[c]) : "w"(i[c]), "w"(f));
 }
 
-/* a[c] += the products of block `even` or the one after it, each 32 or 16 of them times their scale
- */
-INLINE void block256(float32x4_t *a, const unsigned char *p, const cols256 *x, const int n,
-                     int even, const int odd, const kind256 t)
+/* a[c] += the products of block `even` or the one after it, each 32 or 16 of them times their
+ * scale; without scales i[c] += the products */
+INLINE void block256(float32x4_t *a, int32x4_t *i, const unsigned char *p, const cols256 *x,
+                     const int n, int even, const int odd, const kind256 t)
 {
     const int j = even + odd;
     const shape256 at = shape_of(t);
@@ -42,7 +42,6 @@ INLINE void block256(float32x4_t *a, const unsigned char *p, const cols256 *x, c
     const uint8x16_t mask = mask_of(at.bits);
     uint8x16_t b[8];
     int8x16_t v, next, q[COLS];
-    int32x4_t i[COLS];
     UNROLL for (int e = 0; e < stored; e++)
         load_here(b[e], p + codes_at(at) + 16 * (stored * j + e));
     next = code_of(b, 0, mask, book, at.bits);
@@ -56,11 +55,12 @@ INLINE void block256(float32x4_t *a, const unsigned char *p, const cols256 *x, c
         }
         if (e % 4 == 0)
             UNROLL for (int c = 0; c < n; c++) load_here(q[c], x->q[c] + 32 * j + 4 * e);
-        if (e % run == 0)
+        if (at.scales && e % run == 0)
             UNROLL for (int c = 0; c < n; c++)
                 load_here(i[c], has_offset(t) ? x->w[c]->start[j] : bias_start);
         dots(i, v, q, n, e % 4);
-        if (e % run == run - 1) add_products(a, i, scale256(scales, (8 * odd + e) / run), n);
+        if (at.scales && e % run == run - 1)
+            add_products(a, i, scale256(scales, (8 * odd + e) / run), n);
     }
 }
 
@@ -120,12 +120,15 @@ INLINE void interleaved256(float *const *y, const unsigned char *w, size_t group
         }
         for (int b = 0; b < k / 256; b++, p += bytes256(t)) {
             float32x4_t a[COLS];
+            int32x4_t i[COLS];
             UNROLL for (int c = 0; c < n; c++) load_here(a[c], p + SUMS_AT);
+            UNROLL for (int c = 0; c < n; c++) load_here(i[c], sum_start);
             UNROLL for (int j = 0; j < 8; j += 2)
             {
-                block256(a, p, &at, n, j, 0, t);
-                block256(a, p, &at, n, j, 1, t);
+                block256(a, i, p, &at, n, j, 0, t);
+                block256(a, i, p, &at, n, j, 1, t);
             }
+            if (!shape_of(t).scales) UNROLL for (int c = 0; c < n; c++) a[c] = sum_end(i[c]);
             end256(acc, a, p, &at, n, t);
         }
         UNROLL for (int c = 0; c < n; c++) vst1q_f32(y[c] + o, acc[c]);

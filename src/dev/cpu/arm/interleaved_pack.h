@@ -4,6 +4,7 @@
 #define FT_DEV_CPU_ARM_INTERLEAVED_PACK_H
 
 #include "dev/cpu/arm/interleaved_codes.h"
+#include "dev/cpu/small_codes.h"
 
 /* ---- codes ---- */
 
@@ -94,6 +95,13 @@ static void pack_codes(unsigned char *to, const uint8_t code[ROWS][32], bits b)
                                     v[j + 3][at]);
         }
         break;
+    case SIGN2:
+        for (int i = 0; i < 32; i++) {
+            const int j = i / 16 * 4, at = i % 16;
+            to[i] = (unsigned char)(v[j][at] << 6 | v[j + 1][at] << 4 | v[j + 2][at] << 2 |
+                                    v[j + 3][at]);
+        }
+        break;
     }
 }
 
@@ -171,13 +179,29 @@ static void codes_iq(row256 *r, const unsigned char *f, kind256 t)
         case W_IQ3_S: ft_iq3_s(&v, f, b); break;
         case W_IQ2_XXS: ft_iq2_xxs(&v, f, b); break;
         case W_IQ2_XS: ft_iq2_xs(&v, f, b); break;
+        case W_IQ1_S: ft_iq1_s(&v, f, b); break;
+        case W_IQ1_M: ft_iq1_m(&v, f, b); break;
         default: ft_iq2_s(&v, f, b); break;
         }
         memcpy(r->code[b], v.code, sizeof v.code);
-        if (t == W_IQ2_XS || t == W_IQ2_S)
+        if (shape_of(t).scales == 16)
             memcpy(r->scale + 2 * b, v.scale, sizeof v.scale);
         else
             r->scale[b] = (int8_t)v.scale[0];
+    }
+}
+
+/* Codes of SIGN2 from those that are one larger than the values. */
+static void negate(uint8_t code[32])
+{
+    for (int i = 0; i < 32; i++) code[i] = (uint8_t)(1 - code[i]) & 3;
+}
+
+static void codes_ternary(row256 *r, const unsigned char *f, kind256 t)
+{
+    for (int b = 0; b < 8; b++) {
+        (t == W_TQ1_0 ? ft_codes_tq1_0 : ft_codes_tq2_0)(r->code[b], f, b);
+        negate(r->code[b]);
     }
 }
 
@@ -199,6 +223,10 @@ static file256 file_of(kind256 t)
     case W_IQ3_S: return (file256){110, 0};
     case W_IQ2_XXS: return (file256){66, 0};
     case W_IQ2_XS: return (file256){74, 0};
+    case W_IQ1_S: return (file256){50, 0};
+    case W_IQ1_M: return (file256){56, 0};
+    case W_TQ1_0: return (file256){54, 52};
+    case W_TQ2_0: return (file256){66, 64};
     default: return (file256){82, 0};
     }
 }
@@ -212,6 +240,8 @@ static void codes_of(kind256 t, row256 *r, const unsigned char *f)
     case W_Q3_K: codes_q3_k(r, f); break;
     case W_Q2_K: codes_q2_k(r, f); break;
     case W_IQ4_XS: codes_iq4_xs(r, f); break;
+    case W_TQ1_0:
+    case W_TQ2_0: codes_ternary(r, f, t); break;
     default: codes_iq(r, f, t); break;
     }
 }
@@ -243,6 +273,7 @@ static void pack256(unsigned char *to, const unsigned char *from, size_t row_byt
         for (int r = 0; r < ROWS; r++) {
             row256 row;
             codes_of(t, &row, from + (size_t)r * row_bytes);
+            if (t == W_IQ1_M) wr16(to + 2 * r, ft_iq1_m_scale(from + (size_t)r * row_bytes));
             pack_scales(to, &row, r, at);
             for (int j = 0; j < 8; j++) memcpy(code[j][r], row.code[j], 32);
         }
@@ -258,6 +289,7 @@ static void scale_mxfp4(unsigned char *to, unsigned char e)
     memcpy(to, &h, sizeof h);
 }
 
+/* Value i of block f in the file layout of 32 values. */
 static uint8_t code32(const unsigned char *f, int i, kind32 t)
 {
     const int nibble = 4 * (i / 16);
@@ -275,23 +307,52 @@ static uint8_t code32(const unsigned char *f, int i, kind32 t)
     }
 }
 
+/* The 32 values number b of a block f of more. */
+static void codes_small(uint8_t code[32], const unsigned char *f, int b, kind32 t)
+{
+    switch (t) {
+    case W_NVFP4: ft_codes_nvfp4(code, f, b); return;
+    case W_Q1_0: ft_codes_q1_0(code, f, b); break;
+    default: ft_codes_q2_0(code, f, b); break;
+    }
+    negate(code);
+}
+
+/* The scales of row r at `to`, and its minimum or the scale of its second half. */
+static void scales32(unsigned char *to, int r, const unsigned char *f, int b, kind32 t)
+{
+    if (t == W_MXFP4)
+        scale_mxfp4(to + 2 * r, f[0]);
+    else if (has_halves32(t))
+        for (int h = 0; h < 2; h++) wr16(to + 16 * h + 2 * r, ft_scale_nvfp4(f, b, h));
+    else
+        memcpy(to + 2 * r, f, 2);
+    if (has_min32(t)) memcpy(to + 16 + 2 * r, f + 2, 2);
+}
+
+/* Blocks in the file: bytes, and how many times 32 values. */
+typedef struct file32 {
+    int bytes, per;
+} file32;
+
 static void pack32(unsigned char *to, const unsigned char *from, size_t row_bytes, int k, kind32 t)
 {
-    static const int file_bytes[] = {[W_Q8_0] = 34, [W_Q4_0] = 18,   [W_Q4_1] = 20, [W_Q5_0] = 22,
-                                     [W_Q5_1] = 24, [W_IQ4_NL] = 18, [W_MXFP4] = 17};
-    const int bytes = file_bytes[t];
-    for (int b = 0; b < k / 32; b++, from += bytes) {
-        unsigned char *scale = to + scale32(b, t);
+    static const file32 files[] = {
+        [W_Q8_0] = {34, 1}, [W_Q4_0] = {18, 1},   [W_Q4_1] = {20, 1},  [W_Q5_0] = {22, 1},
+        [W_Q5_1] = {24, 1}, [W_IQ4_NL] = {18, 1}, [W_MXFP4] = {17, 1}, [W_NVFP4] = {36, 2},
+        [W_Q1_0] = {18, 4}, [W_Q2_0] = {18, 2}};
+    const file32 file = files[t];
+    for (int b = 0; b < k / 32; b++) {
         uint8_t code[ROWS][32];
         for (int r = 0; r < ROWS; r++) {
-            const unsigned char *f = from + (size_t)r * row_bytes;
+            const unsigned char *f =
+                from + (size_t)r * row_bytes + (size_t)(b / file.per * file.bytes);
             const unsigned char *q = f + (has_min32(t) ? 2 : 0); /* the same as without */
-            for (int i = 0; i < 32; i++) code[r][i] = code32(q, i, t);
-            if (t == W_MXFP4)
-                scale_mxfp4(scale + 2 * r, f[0]);
+            if (file.per > 1)
+                codes_small(code[r], f, b % file.per, t);
             else
-                memcpy(scale + 2 * r, f, 2);
-            if (has_min32(t)) memcpy(scale + 16 + 2 * r, f + 2, 2);
+                for (int i = 0; i < 32; i++) code[r][i] = code32(q, i, t);
+            scales32(to + scale32(b, t), r, f, b % file.per, t);
         }
         pack_codes(to + codes32(b, t), code, kind32_bits(t));
     }

@@ -33,8 +33,10 @@ INLINE size_t group_bytes256(int k, kind256 t)
 
 #define EACH_TYPE(f)                                                                               \
     f(Q8_0, 32) f(Q4_0, 32) f(Q4_1, 32) f(Q5_0, 32) f(Q5_1, 32) f(IQ4_NL, 32) f(MXFP4, 32)         \
-        f(Q4_K, 256) f(Q5_K, 256) f(Q6_K, 256) f(Q3_K, 256) f(Q2_K, 256) f(IQ4_XS, 256)            \
-            f(IQ3_XXS, 256) f(IQ3_S, 256) f(IQ2_XXS, 256) f(IQ2_XS, 256) f(IQ2_S, 256)
+        f(NVFP4, 32) f(Q1_0, 32) f(Q2_0, 32) f(Q4_K, 256) f(Q5_K, 256) f(Q6_K, 256) f(Q3_K, 256)   \
+            f(Q2_K, 256) f(IQ4_XS, 256) f(IQ3_XXS, 256) f(IQ3_S, 256) f(IQ2_XXS, 256)              \
+                f(IQ2_XS, 256) f(IQ2_S, 256) f(IQ1_S, 256) f(IQ1_M, 256) f(TQ1_0, 256)             \
+                    f(TQ2_0, 256)
 EACH_TYPE(INTERLEAVED)
 
 #define FILL(type, size)                                                                           \
@@ -43,6 +45,7 @@ EACH_TYPE(INTERLEAVED)
 static void fill_interleaved(ft_kern *k)
 {
     EACH_TYPE(FILL)
+    k->pack[FT_Q2_0_FORK] = k->pack[FT_Q2_0];
 }
 
 #endif

@@ -3,6 +3,7 @@
 #include "dev/cpu/x86/pack.h"
 
 #include "dev/cpu/iq.h"
+#include "dev/cpu/small_codes.h"
 
 const int8_t ft_x86_book[BOOKS][16] = {
     [BOOK_IQ4] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113},
@@ -10,7 +11,7 @@ const int8_t ft_x86_book[BOOKS][16] = {
     [BOOK_IQ2] = {FT_BOOK_IQ2},
     [BOOK_IQ3_XXS] = {FT_BOOK_IQ3_XXS},
     [BOOK_IQ3_S] = {FT_BOOK_IQ3_S},
-    [BOOK_IQ1] = {-7, 1, 9, 0, 0, 0, 0, 0, -9, -1, 7},
+    [BOOK_IQ1] = {FT_BOOK_IQ1},
 };
 
 /* Thirty-two values of a row. sub and sub_min: of each half where a scale is for sixteen. */
@@ -83,25 +84,10 @@ static void mxfp4(piece *p, const uint8_t *s, int b)
     nibbles(p->code, s + 1);
 }
 
-/* Half of an unsigned E4M3 number: exact in f16. */
-static uint16_t half_ue4m3(uint8_t v)
-{
-    const int e = v >> 3 & 15, m = v & 7;
-    if (v == 0 || v == 0x7f) return 0;
-    if (e == 0) return ft_f32_to_f16((float)m * 0x1p-10f);
-    return (uint16_t)((e + 7) << 10 | m << 7);
-}
-
 static void nvfp4(piece *p, const uint8_t *s, int b)
 {
-    for (int h = 0; h < 2; h++) {
-        const uint8_t *q = s + 4 + 8 * (2 * b + h);
-        p->scale[h] = half_ue4m3(s[2 * b + h]);
-        for (int i = 0; i < 8; i++) {
-            p->code[16 * h + i] = q[i] & 15;
-            p->code[16 * h + 8 + i] = q[i] >> 4;
-        }
-    }
+    ft_codes_nvfp4(p->code, s, b);
+    for (int h = 0; h < 2; h++) p->scale[h] = ft_scale_nvfp4(s, b, h);
 }
 
 /* ---- 256 values with quantised scales ---- */
@@ -194,60 +180,28 @@ IQ(iq2_xs)
 IQ(iq2_s)
 IQ(iq3_xxs)
 IQ(iq3_s)
-
-static void iq1_s(piece *p, const uint8_t *s, int b)
-{
-    const int h = rd16(s + 34 + 2 * b);
-    p->scale[0] = rd16(s);
-    p->sub[0] = (int8_t)(2 * (h >> 12 & 7) + 1);
-    for (int k = 0; k < 4; k++)
-        ft_iq_codes(p->code + 8 * k, ft_grid_iq1s[s[2 + 4 * b + k] | (h >> 3 * k & 7) << 8],
-                    h & 0x8000 ? 255 : 0, 8, 2);
-}
+IQ(iq1_s)
 
 static void iq1_m(piece *p, const uint8_t *s, int b)
 {
+    ft_iq32 v;
+    ft_iq1_m(&v, s, b);
+    iq(p, s, &v);
     p->scale[0] = ft_iq1_m_scale(s);
-    for (int h = 0; h < 2; h++)
-        p->sub[h] = (int8_t)(2 * (rd16(s + 48 + 2 * (b / 2)) >> 3 * (2 * (b % 2) + h) & 7) + 1);
-    for (int k = 0; k < 4; k++) {
-        const int at = 4 * b + k, nibble = s[32 + at / 2] >> 4 * (at % 2) & 15;
-        ft_iq_codes(p->code + 8 * k, ft_grid_iq1s[s[at] | (nibble & 7) << 8], nibble & 8 ? 255 : 0,
-                    8, 2);
-    }
 }
 
 /* ---- ternary ---- */
 
-static void tq1_0(piece *p, const uint8_t *s, int b)
-{
-    static const uint8_t pow3[5] = {1, 3, 9, 27, 81};
-    p->scale[0] = rd16(s + 52);
-    for (int i = 0; i < 32; i++) {
-        const int at = 32 * b + i;
-        const int byte = at < 160 ? at % 32 : at < 240 ? 32 + (at - 160) % 16 : 48 + (at - 240) % 4;
-        const int digit = at < 160 ? at / 32 : at < 240 ? (at - 160) / 16 : (at - 240) / 4;
-        p->code[i] = (uint8_t)((uint8_t)(s[byte] * pow3[digit]) * 3 >> 8);
+#define TERNARY(name, at)                                                                          \
+    static void name(piece *p, const uint8_t *s, int b)                                            \
+    {                                                                                              \
+        p->scale[0] = rd16(s + at);                                                                \
+        ft_codes_##name(p->code, s, b);                                                            \
     }
-}
-
-static void tq2_0(piece *p, const uint8_t *s, int b)
-{
-    p->scale[0] = rd16(s + 64);
-    for (int i = 0; i < 32; i++) p->code[i] = s[32 * (b / 4) + i] >> 2 * (b % 4) & 3;
-}
-
-static void q1_0(piece *p, const uint8_t *s, int b)
-{
-    p->scale[0] = rd16(s);
-    for (int i = 0; i < 32; i++) p->code[i] = (uint8_t)((s[2 + 4 * b + i / 8] >> i % 8 & 1) << 1);
-}
-
-static void q2_0(piece *p, const uint8_t *s, int b)
-{
-    p->scale[0] = rd16(s);
-    for (int i = 0; i < 32; i++) p->code[i] = s[2 + 8 * b + i / 4] >> 2 * (i % 4) & 3;
-}
+TERNARY(tq1_0, 52)
+TERNARY(tq2_0, 64)
+TERNARY(q1_0, 0)
+TERNARY(q2_0, 0)
 
 /* ---- common to all types ---- */
 
