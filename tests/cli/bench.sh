@@ -93,6 +93,16 @@ same "a prompt that a drafter makes slower" $? 1
 grep -q '2 runs with other ids or a slow prompt' "$dir/err"
 ok "is said" $?
 fails "no length" 'usage: long' "$long" -l 0
+# adaptive drafting relative to no drafting
+drafting=${BUILD:-build}/bench/drafting
+"$drafting" -m "$model" -s 1,2 -n 8 -a 0,1 -r 2 -t 1 -x 0 >"$dir/drafting"
+same "drafting for two numbers of streams" $? 0
+same "a line for each combination" "$(grep -cE '^ +[12] +8 ' "$dir/drafting")" 4
+"$drafting" -m "$model" -s 1 -n 8 -a 0 -r 1 -t 1 -x 1000 >"$dir/drafting"
+same "drafting that is slower than wanted" $? 1
+grep -q 'BELOW' "$dir/drafting"
+ok "is marked" $?
+fails "no acceptance rate" 'usage: drafting' "$drafting" -a 2
 fails "too many rows" 'from 1 to 16' "$ft" bench -m "$model" --rows 17
 same "no prompt asked for" "$("$ft" bench -m "$model" -p 0 -n 4 -r 1 -q | grep -c '^prompt')" 0
 "$ft" bench -m "$model" -p 0 -n 4 -r 1 -d 64 -q | grep -q 'after 64 tokens'
