@@ -6,7 +6,13 @@
 
 #include <string.h>
 
-enum { STRIP = FT_COL_GRAIN, FEW_ROWS = 8, NEAR_ROWS = 128, NEAR_BYTES = 32 << 10 };
+enum {
+    STRIP = FT_COL_GRAIN,
+    FEW_ROWS = 8,
+    DECODE_ROWS = 16, /* rows from which on 16-bit weights are decoded once for all of them */
+    NEAR_ROWS = 128,
+    NEAR_BYTES = 32 << 10
+};
 static_assert(STRIP % FT_PACK_ROWS == 0, "a strip is whole groups");
 
 bool ft_cpu_wants8(const ft_cpu *c, const ft_weight *w)
@@ -14,10 +20,16 @@ bool ft_cpu_wants8(const ft_cpu *c, const ft_weight *w)
     return w->packed || c->kern.dot8[w->type] || ft_cpu_splits(&c->kern, w);
 }
 
+/* Rows of weights that are decoded at a time; they stay in the L2 cache while activations pass. */
+static int decoded_rows(const ft_weight *w)
+{
+    return FT_MAX(4, FT_MIN(STRIP, (1 << 16) / w->k));
+}
+
 size_t ft_cpu_product_scratch(const ft_cpu *c, const ft_weight *w)
 {
-    if (c->kern.dot8[w->type] || c->kern.dotf[w->type]) return 0;
-    return ft_round_up((size_t)w->k * sizeof(float), FT_HOST_ALIGN);
+    if (c->kern.dot8[w->type] || w->type == FT_F32) return 0;
+    return ft_round_up((size_t)decoded_rows(w) * (size_t)w->k * sizeof(float), FT_HOST_ALIGN);
 }
 
 /* Rows of weights and their kernel: exactly one of the two is set. */
@@ -54,6 +66,30 @@ static int product_cols(const ft_part *p, float *out, int ld, const rows_of *r, 
     return n;
 }
 
+/* Weights that are decoded to f32 first, once for all rows of x: those of a type without a kernel,
+ * and numbers of 16 bits where there are many rows, which gives the same sums. */
+static void decoded_product(const ft_part *p, float *out, int ld, const ft_weight *w, int e, int lo,
+                            int hi, const ft_inputs *x)
+{
+    const size_t k = (size_t)w->k;
+    const rows_of r = {.at = p->scratch,
+                       .step = k * sizeof(float),
+                       .k = w->k,
+                       .cols = FT_COLS,
+                       .dotf = p->k->dotf[FT_F32]};
+    for (int o = lo, n; o < hi; o += n) {
+        n = FT_MIN(decoded_rows(w), hi - o);
+        for (int i = 0; i < n; i++) {
+            float *to = (float *)(void *)p->scratch + (size_t)i * k;
+            if (w->type == FT_F16)
+                p->k->f16_to_f32(to, ft_weight_row(w, e, o + i), w->k);
+            else
+                ft_row_decode(w->type, to, ft_weight_row(w, e, o + i), k);
+        }
+        for (int at = 0; at < x->n;) at += product_cols(p, out + (o - lo), ld, &r, n, x, at);
+    }
+}
+
 void ft_cpu_product(const ft_part *p, float *out, int ld, const ft_weight *w, int e, int lo, int hi,
                     const ft_inputs *x)
 {
@@ -80,15 +116,10 @@ void ft_cpu_product(const ft_part *p, float *out, int ld, const ft_weight *w, in
                ((size_t)e * (size_t)groups + (size_t)(lo / pack->group)) * r.step;
         rows = (rows + pack->group - 1) / pack->group * pack->group;
     }
-    if (r.dot8 || r.dotf) {
+    if (!r.dot8 && (!r.dotf || (w->type != FT_F32 && x->n >= DECODE_ROWS)))
+        decoded_product(p, out, ld, w, e, lo, hi, x);
+    else
         for (int at = 0; at < x->n;) at += product_cols(p, out, ld, &r, rows, x, at);
-        return;
-    }
-    r = (rows_of){.at = p->scratch, .k = w->k, .cols = FT_COLS, .dotf = p->k->dotf[FT_F32]};
-    for (int o = lo; o < hi; o++) { /* no kernel for this type: decoded once for all rows */
-        ft_row_decode(w->type, (float *)(void *)p->scratch, ft_weight_row(w, e, o), (size_t)w->k);
-        for (int at = 0; at < x->n;) at += product_cols(p, out + (o - lo), ld, &r, 1, x, at);
-    }
 }
 
 /* ---- linear ---- */
