@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
 # Decode and prompt speed of every weight type, with llama-bench of llama.cpp interleaved if it is given:
 #   bench/types.sh [--llama LLAMA_BENCH] [--shape 9b] [--types "Q4_K IQ3_S ..."] [--device cuda]
-#                  [--threads N] [--prompt 2048] [--tokens 64] [--rounds 3] [--dir DIR] [--machine TEXT]
+#                  [--threads N] [--prompt 2048] [--tokens 64] [--repetitions 3] [--dir DIR] [--machine TEXT]
 #                  [--json FILE]
 # The files are those of `foretoken synth SHAPE TYPE`, one at a time in DIR (default: a temporary folder).
 # Prints a table of medians; --json writes it as a record for docs/bench. llama.cpp has no TQ3_1S and TQ4_1S.
 # FORETOKEN is the path of foretoken (default build/foretoken).
 set -eu
-llama='' shape=9b device=cuda threads='' prompt=2048 tokens=64 rounds=3 dir='' machine=$(uname -m) json=''
+llama='' shape=9b device=cuda threads='' prompt=2048 tokens=64 repetitions=3 dir='' machine=$(uname -m) json=''
 types="F32 F16 BF16 Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Q2_K Q3_K Q4_K Q5_K Q6_K IQ1_S IQ1_M IQ2_XXS IQ2_XS IQ2_S \
 IQ3_XXS IQ3_S IQ4_NL IQ4_XS TQ1_0 TQ2_0 MXFP4 NVFP4 Q1_0 Q2_0 TQ3_1S TQ4_1S"
 while [ $# -gt 0 ]; do
     case $1 in
-    --llama | --shape | --types | --device | --threads | --prompt | --tokens | --rounds | --dir | --machine | --json)
+    --llama | --shape | --types | --device | --threads | --prompt | --tokens | --repetitions | --dir | --machine | --json)
         [ $# -gt 1 ] || { echo "bench/types.sh: $1 needs a value" >&2; exit 2; }
         printf -v "${1#--}" %s "$2"
         shift 2
@@ -52,7 +52,7 @@ for type in $types; do
     file=$dir/types-$shape-$type.gguf
     "$ours" synth "$shape" "$type" "$file" -q
     rm -f "$tmp"/ours-* "$tmp"/llama-*
-    for ((i = 0; i < rounds; i++)); do measure "$file" "$type"; done
+    for ((i = 0; i < repetitions; i++)); do measure "$file" "$type"; done
     rm -f "$file"
     for what in decode prompt; do
         for who in ours llama; do
@@ -70,8 +70,8 @@ done
     printf '{\n  "section": "Whole models on the %s",\n' "$([ "$device" = cpu ] && echo CPU || echo GPU)"
     printf '  "title": "Every weight type, %s",\n  "machine": "%s",\n  "date": "%s",\n  "commit": "%s",\n' \
         "$shape" "$machine" "$(date +%F)" "$(git rev-parse --short=8 HEAD 2>/dev/null || echo unknown)"
-    printf '  "command": "bench/types.sh --shape %s --device %s%s --prompt %s --tokens %s --rounds %s",\n' \
-        "$shape" "$device" "${threads:+ --threads $threads}" "$prompt" "$tokens" "$rounds"
+    printf '  "command": "bench/types.sh --shape %s --device %s%s --prompt %s --tokens %s --repetitions %s",\n' \
+        "$shape" "$device" "${threads:+ --threads $threads}" "$prompt" "$tokens" "$repetitions"
     printf '  "columns": ["type", "decode, tokens/s", "llama.cpp", "ratio", "prompt of %s, tokens/s", "llama.cpp", "ratio"],\n' "$prompt"
     printf '  "rows": [\n'
     sed '$s/,$//' "$tmp/rows"
