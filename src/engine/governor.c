@@ -288,11 +288,13 @@ static void charge(ft_gov_costs *c, double seconds)
     c->credit = FT_MAX(c->credit - FT_MAX(0.0, seconds) / c->plain, -tune.debt_max);
 }
 
+/* Responses that may not draft have no slots here and add nothing: it is not their time that
+ * drafting would lose. */
 static void earn(ft_gov_costs *c, int slots, int kept)
 {
-    if (c->mixed || c->fixed) return;
+    if (c->mixed || c->fixed || !slots) return;
     const double sum = kept + tune.credit_token * (1 + kept);
-    c->credit = FT_MIN(c->credit + sum / FT_MAX(1, slots), tune.credit_max);
+    c->credit = FT_MIN(c->credit + sum / slots, tune.credit_max);
 }
 
 void ft_gov_trunk(ft_gov_costs *c, int slots, int rows, double seconds)
