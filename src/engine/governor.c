@@ -288,8 +288,7 @@ static void charge(ft_gov_costs *c, double seconds)
     c->credit = FT_MAX(c->credit - FT_MAX(0.0, seconds) / c->plain, -tune.debt_max);
 }
 
-/* Responses that may not draft have no slots here and add nothing: it is not their time that
- * drafting would lose. */
+/* Responses that may not draft (slots is 0) add nothing: drafting would lose the time of others. */
 static void earn(ft_gov_costs *c, int slots, int kept)
 {
     if (c->mixed || c->fixed || !slots) return;
@@ -748,9 +747,9 @@ void ft_gov_choose(ft_gov_choice *t, int n, const ft_gov_costs *c, int slots)
         g->made = 0;
         g->reach = 1;
         g->token = 0;
-        g->slots = slots;
+        g->slots = t[i].max > 0 ? slots : 0;
         t[i].k = 0;
-        if (t[i].max <= 0) {
+        if (!g->slots) {
             g->k = 0;
             continue;
         }

@@ -73,7 +73,7 @@ typedef struct ft_governor {
     int failed;           /* consecutive trials that did not lead to drafting */
     bool ngram;           /* draft tokens cost nothing to make */
     int k;                /* the last choice */
-    int slots;            /* responses that ran then */
+    int slots;            /* responses that ran then; 0: this one may not draft */
     /* With margins: */
     double margin_accept[FT_GOV_MARGINS], share[FT_GOV_MARGINS];
     int seen[FT_GOV_MARGINS];

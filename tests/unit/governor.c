@@ -564,6 +564,25 @@ static void follows_changes(void **state)
     assert_true(on > 1.5 * off);
 }
 
+/* What drafting may lose is a share of the time of those that draft: tokens of responses that may
+ * not draft add nothing to it. */
+static void credit_of_others(void **state)
+{
+    (void)state;
+    ft_gov_costs c;
+    ft_governor g;
+    ft_gov_costs_init(&c);
+    for (int max = 0; max < 2; max++) {
+        const double before = c.credit;
+        ft_gov_init(&g, &c, false);
+        for (int i = 0; i < 100; i++) {
+            choose_draft(&g, &c, max, 8);
+            ft_gov_accept(&g, &c, 0, 0);
+        }
+        assert_true(max ? c.credit > before : c.credit == before);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -573,7 +592,7 @@ int main(void)
         cmocka_unit_test(follows_changes),  cmocka_unit_test(some_of_many),
         cmocka_unit_test(one_of_many),      cmocka_unit_test(slow_start),
         cmocka_unit_test(different_limits), cmocka_unit_test(expensive_catch_up),
-        cmocka_unit_test(short_responses),
+        cmocka_unit_test(short_responses),  cmocka_unit_test(credit_of_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
