@@ -16,6 +16,8 @@ start
 ok "it says where it listens" $?
 grep -q '^cache: keys f16, values f16' "$dir/log"
 ok "and what its cache takes" $?
+grep -q '^drafter: the model.s MTP head.*, up to 3 draft tokens per step, adaptive' "$dir/log"
+ok "and its drafter with its parameters" $?
 same "health" "$(curl -s "$url/health")" '{"status":"ok"}'
 alone=$("$ft" run -m "$model" --raw --json -n 12 --temp 0 one two | field ids)
 body='{"prompt":"one two","return_tokens":true}'
