@@ -2,7 +2,7 @@
 # Words that this project used to invent or use in a sense of its own, and that readers of llama.cpp
 # or vLLM do not know, must not come back: in the documentation, the public header, the manual
 # pages, the web page and the help of every program. docs/glossary.md has the terms to use instead.
-# Code between backquotes and the allowed phrases are left out.
+# Code between backquotes, names of JSON fields and the allowed phrases are left out.
 # shellcheck source=tests/cli/plain.bash
 . "$(dirname "$0")/plain.bash"
 
@@ -20,7 +20,7 @@ allowed='Math\.round|card model|model cards?|turned (on|off)|turns? off|round-tr
 
 pattern=$(IFS='|'; echo "${words[*]}")
 search() { # name, text on standard input; prints what is found
-    sed -e 's/``*[^`]*``*//g' -e 's/([a-z0-9/#.-]*\.md[a-z0-9#-]*)//g' -e 's/<[^<>]*>//g' |
+    sed -e 's/``*[^`]*``*//g' -e 's/"[a-z_]*"://g' -e 's/([a-z0-9/#.-]*\.md[a-z0-9#-]*)//g' -e 's/<[^<>]*>//g' |
         sed -E "s/\b($allowed)\b//Ig" | grep -nEiw -- "($pattern)" | sed "s|^|$1:|" | cut -c1-160
 }
 
