@@ -233,10 +233,7 @@ static void close_dev(ft_dev *d)
 {
     ft_vk *v = (ft_vk *)d;
     if (v->device) {
-        if (v->kept) {
-            ft_vk_wait(v);
-            ft_vk_drop_kept(v);
-        }
+        if (v->kept) ft_vk_drop_kept(v);
         vkDeviceWaitIdle(v->device);
         ft_vk_pipelines_close(v);
         ft_vk_steps_close(v);

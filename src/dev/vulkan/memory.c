@@ -148,14 +148,16 @@ void ft_vk_free(ft_dev *d, void *p)
 {
     ft_vk *v = (ft_vk *)d;
     if (!p) return;
-    ft_vk_wait(v);
     ft_vk_drop_kept(v); /* they may contain the address */
     piece_free(v, p);
 }
 
+/* Outgrown memory stays until the recorded steps are dropped, which may contain its address; so that
+ * it is not more than what is in use, a size at least doubles. */
 uint64_t ft_vk_scratch(ft_vk *v, ft_vk_scratch_id which, size_t bytes)
 {
     if (bytes <= v->scratch_bytes[which]) return ft_vk_address(v->scratch[which]);
+    bytes = FT_MAX(bytes, 2 * v->scratch_bytes[which]);
     if (v->scratch[which]) {
         v->retired = ft_realloc(v->retired, sizeof *v->retired * (size_t)(v->n_retired + 1));
         v->retired[v->n_retired++] = v->scratch[which];
@@ -168,8 +170,6 @@ uint64_t ft_vk_scratch(ft_vk *v, ft_vk_scratch_id which, size_t bytes)
 
 void ft_vk_free_retired(ft_vk *v)
 {
-    if (!v->n_retired) return;
-    ft_vk_drop_kept(v);
     for (int i = 0; i < v->n_retired; i++) piece_free(v, v->retired[i]);
     v->n_retired = 0;
 }

@@ -176,7 +176,7 @@ void ft_vk_wait(ft_vk *v)
 {
     ft_vk_flush(v);
     wait_for(v, v->value);
-    if (v->n_retired) ft_vk_free_retired(v);
+    if (!v->n_kept) ft_vk_free_retired(v);
 }
 
 ft_status ft_vk_sync(ft_dev *d, ft_err *err)
@@ -209,7 +209,6 @@ static uint64_t stage_ints(ft_vk *v, const int32_t *src, int n)
 void ft_vk_batch_reserve(ft_vk *v, size_t bytes)
 {
     if (bytes <= v->batch_bytes) return;
-    ft_vk_wait(v);
     ft_vk_drop_kept(v);
     ft_vk_buffer_close(v, &v->batch_stage);
     ft_vk_buffer_close(v, &v->batch_mem);
@@ -290,6 +289,7 @@ void ft_vk_drop_kept(ft_vk *v)
     if (v->keeping) ft_vk_flush(v);
     for (int i = 0; i < v->n_kept; i++) drop(v, &v->kept[i]);
     v->n_kept = 0;
+    ft_vk_wait(v);
 }
 
 static uint32_t hash_of(const ft_vk *v, const void *pass)

@@ -169,7 +169,7 @@ typedef struct ft_vk {
     ft_vk_buffer stage; /* uploads and downloads */
     void *scratch[FT_VK_SCRATCH_COUNT];
     size_t scratch_bytes[FT_VK_SCRATCH_COUNT];
-    void **retired; /* outgrown scratch that submitted steps may use */
+    void **retired; /* outgrown scratch that recorded steps may use */
     int n_retired;
 
     /* step.c */
@@ -251,7 +251,7 @@ void ft_vk_copy(ft_vk *v, VkBuffer from, VkBuffer to, VkBufferCopy part);
 void ft_vk_fill(ft_vk *v, VkBuffer to, uint64_t at, uint64_t bytes);
 void ft_vk_flush(ft_vk *v); /* submits the open command buffer */
 void ft_vk_wait(ft_vk *v);  /* until everything has run */
-void ft_vk_drop_kept(ft_vk *v);
+void ft_vk_drop_kept(ft_vk *v); /* waits too */
 void ft_vk_batch_reserve(ft_vk *v, size_t bytes);
 void ft_vk_record(ft_dev *d, const ft_batch *b);
 bool ft_vk_replay(ft_dev *d, const void *pass);
