@@ -1,6 +1,5 @@
 /* Sorts the pairs of rows and chosen experts by expert, and cuts each expert's pairs into tiles of
- * up to a.tile, for linear.comp. One workgroup; an invocation has some adjacent experts. The order
- * of an expert's pairs is not fixed: the result of a pair does not depend on the others. */
+ * up to COLS, for linear.comp. One workgroup; an invocation has some experts. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
@@ -10,45 +9,42 @@ layout(push_constant, scalar) uniform Push {
     int pairs, E, tile, tiles; /* tiles: the most there can be */
 } a;
 
-const int WG = 256, MOST = 2048; /* experts: FT_VK_EXPERTS */
-const int EACH = MOST / WG;
-shared int next[MOST]; /* the number of an expert's pairs, then the place of its next one */
-shared ivec2 upto[WG]; /* pairs and tiles of the experts of all invocations up to this one */
+const int MOST = 2048; /* experts: FT_VK_EXPERTS */
+shared int first[MOST], first_tile[MOST];
 
 layout(buffer_reference, scalar, buffer_reference_align = 4) buffer Tiles {
     int n, pad;
-    ivec3 v[]; /* expert, first pair, pairs */
+    ivec3 v[];
 };
 
 void main()
 {
-    const int me = int(gl_LocalInvocationIndex), first = me * EACH;
+    const int me = int(gl_LocalInvocationIndex);
     I32 id = I32(a.id), pair = I32(a.plan + 8ul + 12ul * uint64_t(a.tiles));
     Tiles t = Tiles(a.plan);
-    for (int e = me; e < MOST; e += WG) next[e] = 0;
-    barrier();
-    for (int i = me; i < a.pairs; i += WG) atomicAdd(next[id.v[i]], 1);
-    barrier();
-    ivec2 own = ivec2(0);
-    for (int e = first; e < first + EACH; e++)
-        own += ivec2(next[e], (next[e] + a.tile - 1) / a.tile);
-    upto[me] = own;
-    barrier();
-    for (int s = 1; s < WG; s *= 2) {
-        const ivec2 more = me >= s ? upto[me - s] : ivec2(0);
-        barrier();
-        upto[me] += more;
-        barrier();
+    for (int e = me; e < a.E; e += 256) {
+        int n = 0;
+        for (int i = 0; i < a.pairs; i++) n += id.v[i] == e ? 1 : 0;
+        first[e] = n;
     }
-    ivec2 at = upto[me] - own;
-    if (me == WG - 1) t.n = upto[me].y;
-    for (int e = first; e < first + EACH; e++) {
-        const int n = next[e];
+    barrier();
+    if (me == 0) {
+        int pairs = 0, tiles = 0;
+        for (int e = 0; e < a.E; e++) {
+            const int n = first[e];
+            first[e] = pairs;
+            first_tile[e] = tiles;
+            pairs += n;
+            tiles += (n + a.tile - 1) / a.tile;
+        }
+        t.n = tiles;
+    }
+    barrier();
+    for (int e = me; e < a.E; e += 256) {
+        int n = 0;
+        for (int i = 0; i < a.pairs; i++)
+            if (id.v[i] == e) pair.v[first[e] + n++] = i;
         for (int i = 0; i < n; i += a.tile)
-            t.v[at.y++] = ivec3(e, at.x + i, min(a.tile, n - i));
-        next[e] = at.x;
-        at.x += n;
+            t.v[first_tile[e] + i / a.tile] = ivec3(e, first[e] + i, min(a.tile, n - i));
     }
-    barrier();
-    for (int i = me; i < a.pairs; i += WG) pair.v[atomicAdd(next[id.v[i]], 1)] = i;
 }
