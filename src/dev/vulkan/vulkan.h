@@ -51,7 +51,7 @@ enum ft_vk_each {
     FT_VK_COMBINE
 };
 enum ft_vk_norm { FT_VK_RMS, FT_VK_ROPE, FT_VK_GATED, FT_VK_NORM_ADD, FT_VK_LAYER };
-enum ft_vk_select { FT_VK_ARGMAX, FT_VK_ROUTE, FT_VK_TOP };
+enum ft_vk_select { FT_VK_ARGMAX, FT_VK_ROUTE, FT_VK_TOP, FT_VK_PART, FT_VK_JOIN_PARTS };
 
 /* Scratch memory per family of ops: grown on demand, freed on close. */
 typedef enum ft_vk_scratch_id {
@@ -61,6 +61,7 @@ typedef enum ft_vk_scratch_id {
     FT_VK_SCRATCH_PIECES,
     FT_VK_SCRATCH_TOP,
     FT_VK_SCRATCH_DRAW,
+    FT_VK_SCRATCH_ARGMAX,
     FT_VK_SCRATCH_COUNT
 } ft_vk_scratch_id;
 
