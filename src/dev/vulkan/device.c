@@ -200,20 +200,26 @@ int ft_dev_vulkan_discrete(void)
 static bool device_open(ft_vk *v)
 {
     static const char *const wanted[] = {BUDGET, "VK_KHR_portability_subset"};
-    const char *use[FT_COUNT(wanted)];
+    const char *use[FT_COUNT(wanted) + 1];
     uint32_t n, n_use = 0;
     const float priority = 1;
     features f;
+    ft_vk_coop_features coop;
     VkExtensionProperties *all = list_extensions(v->gpu, &n);
     for (size_t i = 0; i < FT_COUNT(wanted); i++)
         if (has_extension(all, n, wanted[i])) use[n_use++] = wanted[i];
     v->budget = has_extension(all, n, wanted[0]);
+    v->coop = has_extension(all, n, FT_VK_COOP) && ft_vk_coop_offered(v->instance, v->gpu);
     ft_free(all);
     features_init(&f);
     f.core.features.shaderInt64 = VK_TRUE;
     f.v11.storageBuffer16BitAccess = VK_TRUE;
     f.v12.bufferDeviceAddress = f.v12.storageBuffer8BitAccess = VK_TRUE;
     f.v12.scalarBlockLayout = f.v12.timelineSemaphore = VK_TRUE;
+    if (v->coop) {
+        f.v12.pNext = ft_vk_coop_enable(&coop, &f.v12);
+        use[n_use++] = FT_VK_COOP;
+    }
     const VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
                                            .queueFamilyIndex = v->family,
                                            .queueCount = 1,
@@ -256,18 +262,19 @@ static ft_status reserve(ft_dev *d, const ft_dev_limits *l, ft_err *err)
 
 static uint64_t weight_bytes(ft_dev *d, const ft_weight *w)
 {
-    (void)d;
+    if (ft_vk_packs((ft_vk *)d, w)) return ft_arena_alloc_size(ft_vk_packed_bytes(w));
     return ft_arena_alloc_size((uint64_t)w->row_bytes * (uint64_t)w->n * (uint64_t)w->E);
 }
 
-/* Results of experts; partial results of attention (attend.c); pieces of a recent-token window; a
- * part of a block. */
+/* Results of experts; partial results of attention (attend.c); pieces of a recent-token window;
+ * f16 copies of inputs (product.c); a part of a block. */
 static uint64_t step_bytes(ft_dev *d, const ft_dev_limits *l)
 {
     (void)d;
     const uint64_t rows = (uint64_t)l->rows, heads = (uint64_t)l->heads * (uint64_t)(l->head_d + 2);
     const uint64_t experts = rows * (uint64_t)l->experts * (uint64_t)l->k * sizeof(float);
-    return experts + (l->recent ? 2 * rows * heads * sizeof(float) : 0) + (192u << 20);
+    const uint64_t halves = 2 * rows * (uint64_t)FT_MAX(l->k, l->experts * l->expert_k);
+    return experts + halves + (l->recent ? 2 * rows * heads * sizeof(float) : 0) + (192u << 20);
 }
 
 static double read_rate(ft_dev *d)
@@ -383,6 +390,7 @@ ft_status ft_dev_vulkan(ft_dev **out, int index, ft_err *err)
         close_dev(&v->dev);
         return st;
     }
+    ft_vk_coop_check(v);
     *out = &v->dev;
     return FT_OK;
 }

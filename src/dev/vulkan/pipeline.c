@@ -12,16 +12,22 @@
 
 #include "angles.spv.h"
 #include "attend.spv.h"
+#include "attend_coop.spv.h"
 #include "centroid.spv.h"
 #include "conv.spv.h"
 #include "delta.spv.h"
 #include "each.spv.h"
 #include "embed.spv.h"
+#include "few.spv.h"
 #include "fold.spv.h"
+#include "halves.spv.h"
 #include "join.spv.h"
 #include "kv_put.spv.h"
+#include "layout.spv.h"
 #include "linear.spv.h"
+#include "many.spv.h"
 #include "norm.spv.h"
+#include "pack.spv.h"
 #include "plan.spv.h"
 #include "select.spv.h"
 
@@ -40,6 +46,10 @@ static const struct {
     [FT_VK_KV_PUT] = SHADER(kv_put), [FT_VK_ATTEND] = SHADER(attend),
     [FT_VK_FOLD] = SHADER(fold),     [FT_VK_JOIN] = SHADER(join),
     [FT_VK_CONV] = SHADER(conv),     [FT_VK_DELTA] = SHADER(delta),
+    [FT_VK_LAYOUT] = SHADER(layout), [FT_VK_PACK] = SHADER(pack),
+    [FT_VK_HALVES] = SHADER(halves),
+    [FT_VK_FEW] = SHADER(few),       [FT_VK_MANY] = SHADER(many),
+    [FT_VK_ATTEND_COOP] = SHADER(attend_coop),
 };
 
 /* ---- the cache file ---- */
@@ -105,18 +115,25 @@ static void cache_save(ft_vk *v)
 
 /* ---- pipelines ---- */
 
+static void module_open(ft_vk *v, ft_vk_shader s)
+{
+    size_t bytes = shader[s].bytes;
+    uint32_t *translated = s >= FT_VK_LAYOUT ? ft_vk_coop_code(shader[s].code, &bytes) : NULL;
+    const VkShaderModuleCreateInfo code = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
+                                           .codeSize = bytes,
+                                           .pCode = translated ? translated : shader[s].code};
+    ft_vk_check(v, vkCreateShaderModule(v->device, &code, NULL, &v->module[s]), "a shader");
+    ft_free(translated);
+}
+
 static VkPipeline compile(ft_vk *v, ft_vk_shader s, const uint32_t *spec)
 {
     VkSpecializationMapEntry entry[FT_VK_SPECS];
     for (uint32_t i = 0; i < FT_VK_SPECS; i++)
         entry[i] = (VkSpecializationMapEntry){i, i * (uint32_t)sizeof *spec, sizeof *spec};
     const VkSpecializationInfo constants = {FT_VK_SPECS, entry, FT_VK_SPECS * sizeof *spec, spec};
-    const VkShaderModuleCreateInfo code = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
-                                           .codeSize = shader[s].bytes,
-                                           .pCode = shader[s].code};
     VkPipeline p = VK_NULL_HANDLE;
-    if (!v->module[s])
-        ft_vk_check(v, vkCreateShaderModule(v->device, &code, NULL, &v->module[s]), "a shader");
+    if (!v->module[s]) module_open(v, s);
     const VkComputePipelineCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
         .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,

@@ -30,6 +30,12 @@ typedef enum ft_vk_shader {
     FT_VK_JOIN,
     FT_VK_CONV,
     FT_VK_DELTA,
+    FT_VK_PACK,
+    FT_VK_LAYOUT, /* from here on with cooperative matrices */
+    FT_VK_HALVES,
+    FT_VK_FEW,
+    FT_VK_MANY,
+    FT_VK_ATTEND_COOP,
     FT_VK_SHADERS
 } ft_vk_shader;
 
@@ -58,6 +64,7 @@ typedef enum ft_vk_scratch_id {
     FT_VK_SCRATCH_ATTEND,
     FT_VK_SCRATCH_PIECES,
     FT_VK_SCRATCH_TOP,
+    FT_VK_SCRATCH_HALVES,
     FT_VK_SCRATCH_COUNT
 } ft_vk_scratch_id;
 
@@ -137,6 +144,7 @@ typedef struct ft_vk {
     uint32_t family;
     bool mapped;    /* device memory is mapped: integrated GPUs and CPUs */
     bool budget;    /* VK_EXT_memory_budget */
+    bool coop;      /* cooperative matrices as coop.glsl needs them */
     uint32_t local; /* memory type of device memory */
     uint32_t host;  /* and of staging buffers */
 
@@ -188,6 +196,25 @@ typedef struct ft_vk {
 /* Stores the first error; later ones are ignored. */
 void ft_vk_check(ft_vk *v, VkResult r, const char *where);
 const char *ft_vk_error_name(VkResult r);
+
+/* ---- coop.c ---- */
+
+#define FT_VK_COOP "VK_KHR_cooperative_matrix"
+typedef struct ft_vk_coop_features { /* VkPhysicalDeviceCooperativeMatrixFeaturesKHR */
+    VkStructureType sType;
+    void *pNext;
+    VkBool32 matrices, robust;
+} ft_vk_coop_features;
+
+/* Whether a device with the extension FT_VK_COOP has what coop.glsl needs. */
+bool ft_vk_coop_offered(VkInstance instance, VkPhysicalDevice gpu);
+/* Fills what vkCreateDevice needs for it; returns the structure to chain. */
+void *ft_vk_coop_enable(ft_vk_coop_features *coop, VkPhysicalDeviceVulkan12Features *v12);
+/* The code of a shader that includes coop.glsl, with the instructions of FT_VK_COOP; the caller
+ * frees it. */
+uint32_t *ft_vk_coop_code(const uint32_t *code, size_t *bytes);
+/* Clears v->coop where the elements of a matrix are laid out differently. */
+void ft_vk_coop_check(ft_vk *v);
 
 /* ---- memory.c ---- */
 
@@ -286,6 +313,10 @@ void ft_vk_moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_cho
                bool acc);
 void ft_vk_expert_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, ft_expert_choice r,
                          bool acc);
+/* Weights that are repacked for cooperative matrices when they are bound. */
+bool ft_vk_packs(const ft_vk *v, const ft_weight *w);
+uint64_t ft_vk_packed_bytes(const ft_weight *w);
+void ft_vk_pack(ft_vk *v, const ft_weight *w, void *to, const void *from);
 void ft_vk_centroid_head(ft_dev *d, ft_mat y, ft_mat x, ft_mat score, const ft_weight *w,
                          const int32_t *order, int top);
 
