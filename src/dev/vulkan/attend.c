@@ -72,14 +72,15 @@ static void attend_piece(ft_vk *v, attend_args a, const ft_kv *kv, int T, uint64
     const ft_vk_shader shader = tiled ? FT_VK_ATTEND_COOP : FT_VK_ATTEND;
     const size_t x = tiled ? (size_t)kv->G : heads;
     if (!split) {
-        FT_VK_RUN(v, shader, FT_VK_SPEC(kt, vt, D, 0), a, x,
+        FT_VK_RUN(v, shader, FT_VK_SPEC(kt, vt, D, 0, 0, v->order), a, x,
                   tiled ? ft_vk_groups(tiles, TILES) : rows, 1);
         return;
     }
     const size_t shares = tiled ? ft_vk_groups((size_t)a.ranges, TILES) : (size_t)a.ranges;
     a.part = ft_vk_scratch(v, FT_VK_SCRATCH_ATTEND, bytes);
     if (!a.part) return;
-    FT_VK_RUN(v, shader, FT_VK_SPEC(kt, vt, D, 1), a, x, tiles, FT_MIN(shares, (size_t)SPLITS));
+    FT_VK_RUN(v, shader, FT_VK_SPEC(kt, vt, D, 1, 0, v->order), a, x, tiles,
+              FT_MIN(shares, (size_t)SPLITS));
     a.k = pieces;
     FT_VK_RUN(v, FT_VK_FOLD, FT_VK_SPEC(kt, vt, D), a, heads, rows, 1);
 }

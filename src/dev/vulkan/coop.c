@@ -75,17 +75,25 @@ void *ft_vk_coop_enable(ft_vk_coop_features *coop, VkPhysicalDeviceVulkan12Featu
  * those of coop.glsl. */
 void ft_vk_coop_check(ft_vk *v)
 {
-    int32_t wrong[32];
+    enum { LANES = 32, LAYOUTS = 4 };
+    int32_t wrong[LAYOUTS][LANES];
     void *p = v->coop ? ft_vk_alloc(&v->dev, sizeof wrong) : NULL;
+    v->coop = false;
     if (!p) return;
-    const uint64_t to = ft_vk_address(p);
     memset(wrong, 1, sizeof wrong);
     ft_vk_upload(&v->dev, p, wrong, sizeof wrong);
-    FT_VK_RUN(v, FT_VK_LAYOUT, FT_VK_SPEC(0), to, 1, 1, 1);
+    for (uint32_t i = 0; i < LAYOUTS; i++) {
+        const uint64_t to = ft_vk_address(p) + i * sizeof wrong[0];
+        FT_VK_RUN(v, FT_VK_LAYOUT, FT_VK_SPEC(0, 0, 0, 0, 0, i), to, 1, 1, 1);
+    }
     ft_vk_download(&v->dev, wrong, p, sizeof wrong);
-    for (int i = 0; i < 32; i++)
-        if (wrong[i]) v->coop = false;
     ft_vk_free(&v->dev, p);
+    for (uint32_t i = 0; i < LAYOUTS && !v->coop && !v->error; i++) {
+        int bad = 0;
+        for (int j = 0; j < LANES; j++) bad += wrong[i][j] != 0;
+        v->coop = !bad;
+        v->order = i;
+    }
 }
 
 /* ---- SPIR-V: SPV_NV_cooperative_matrix to SPV_KHR_cooperative_matrix ---- */

@@ -156,8 +156,8 @@ static void few(ft_vk *v, coop_args *a, const ft_weight *w, uint32_t nt, size_t 
     const size_t n = ft_vk_groups((size_t)w->n, 16 * (8 / share));
     const size_t x = FT_MIN(n, (size_t)FT_VK_GRID);
     a->rows = experts == DIRECT ? 1 : (int32_t)(8 * nt);
-    ft_vk_dispatch(v, FT_VK_FEW, FT_VK_SPEC(w->type, nt, share, fours, (uint32_t)experts), a,
-                   sizeof *a, x, groups, ft_vk_groups(n, x));
+    ft_vk_dispatch(v, FT_VK_FEW, FT_VK_SPEC(w->type, nt, share, fours, (uint32_t)experts, v->order),
+                   a, sizeof *a, x, groups, ft_vk_groups(n, x));
 }
 
 /* Groups of up to 16 nt rows of an f16 copy. */
@@ -166,8 +166,8 @@ static void many(ft_vk *v, coop_args *a, const ft_weight *w, uint32_t nt, size_t
 {
     a->x = halves;
     a->rows = (int32_t)(16 * nt);
-    ft_vk_dispatch(v, FT_VK_MANY, FT_VK_SPEC(w->type, nt, (uint32_t)experts), a, sizeof *a,
-                   ft_vk_groups((size_t)w->n, 128), groups, 1);
+    ft_vk_dispatch(v, FT_VK_MANY, FT_VK_SPEC(w->type, nt, (uint32_t)experts, 0, 0, v->order), a,
+                   sizeof *a, ft_vk_groups((size_t)w->n, 128), groups, 1);
 }
 
 /* ---- linear ---- */

@@ -70,7 +70,7 @@ typedef enum ft_vk_scratch_id {
 
 enum {
     FT_VK_RING = 8,       /* command buffers, and staging buffers of batches */
-    FT_VK_SPECS = 5,      /* maximum specialisation constants of a shader */
+    FT_VK_SPECS = 6,      /* maximum specialisation constants of a shader */
     FT_VK_PUSH = 128,     /* bytes of push constants that every device has */
     FT_VK_KEPT = 256,     /* maximum recorded steps that are submitted again */
     FT_VK_GRID = 32768,   /* largest grid in x that is used; devices have 65535 at least */
@@ -144,7 +144,8 @@ typedef struct ft_vk {
     uint32_t family;
     bool mapped;    /* device memory is mapped: integrated GPUs and CPUs */
     bool budget;    /* VK_EXT_memory_budget */
-    bool coop;      /* cooperative matrices as coop.glsl needs them */
+    bool coop;      /* cooperative matrices as coop.glsl needs them, */
+    uint32_t order; /* and LAYOUT there */
     uint32_t local; /* memory type of device memory */
     uint32_t host;  /* and of staging buffers */
 
