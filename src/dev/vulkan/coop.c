@@ -43,6 +43,19 @@ static bool has_shape(VkInstance instance, VkPhysicalDevice gpu)
     return false;
 }
 
+static bool has_extension(VkPhysicalDevice gpu)
+{
+    uint32_t n = 0;
+    bool found = false;
+    vkEnumerateDeviceExtensionProperties(gpu, NULL, &n, NULL);
+    VkExtensionProperties *all = ft_new_n(VkExtensionProperties, n + 1);
+    if (vkEnumerateDeviceExtensionProperties(gpu, NULL, &n, all) < 0) n = 0;
+    for (uint32_t i = 0; i < n; i++)
+        found = found || !strcmp(all[i].extensionName, FT_VK_COOP);
+    ft_free(all);
+    return found;
+}
+
 bool ft_vk_coop_offered(VkInstance instance, VkPhysicalDevice gpu)
 {
     const char *wanted = getenv("FT_VULKAN");
@@ -55,7 +68,7 @@ bool ft_vk_coop_offered(VkInstance instance, VkPhysicalDevice gpu)
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, .pNext = &coop};
     VkPhysicalDeviceFeatures2 f = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
                                    .pNext = &v12};
-    if (wanted && !strcmp(wanted, "basic")) return false;
+    if ((wanted && !strcmp(wanted, "basic")) || !has_extension(gpu)) return false;
     vkGetPhysicalDeviceProperties2(gpu, &p);
     vkGetPhysicalDeviceFeatures2(gpu, &f);
     return coop.matrices && v12.shaderFloat16 && v12.vulkanMemoryModel &&

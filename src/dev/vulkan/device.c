@@ -170,9 +170,10 @@ bool ft_dev_vulkan_info(int index, ft_dev_info *out)
         snprintf(out->name, sizeof out->name, "%.159s", p.properties.deviceName);
         snprintf(out->driver, sizeof out->driver, "%.120s %.120s", driver.driverName,
                  driver.driverInfo);
-        snprintf(out->features, sizeof out->features, "Vulkan %u.%u",
+        snprintf(out->features, sizeof out->features, "Vulkan %u.%u%s",
                  VK_API_VERSION_MAJOR(p.properties.apiVersion),
-                 VK_API_VERSION_MINOR(p.properties.apiVersion));
+                 VK_API_VERSION_MINOR(p.properties.apiVersion),
+                 ft_vk_coop_offered(instance, gpu[index]) ? ", cooperative matrices" : "");
         snprintf(out->lacks, sizeof out->lacks, "%s", missing ? missing : "");
     }
     vkDestroyInstance(instance, NULL);
@@ -209,7 +210,7 @@ static bool device_open(ft_vk *v)
     for (size_t i = 0; i < FT_COUNT(wanted); i++)
         if (has_extension(all, n, wanted[i])) use[n_use++] = wanted[i];
     v->budget = has_extension(all, n, wanted[0]);
-    v->coop = has_extension(all, n, FT_VK_COOP) && ft_vk_coop_offered(v->instance, v->gpu);
+    v->coop = ft_vk_coop_offered(v->instance, v->gpu);
     ft_free(all);
     features_init(&f);
     f.core.features.shaderInt64 = VK_TRUE;

@@ -207,7 +207,7 @@ typedef struct ft_vk_coop_features { /* VkPhysicalDeviceCooperativeMatrixFeature
     VkBool32 matrices, robust;
 } ft_vk_coop_features;
 
-/* Whether a device with the extension FT_VK_COOP has what coop.glsl needs. */
+/* Whether a device has the extension FT_VK_COOP and what coop.glsl needs. FT_VULKAN=basic: no. */
 bool ft_vk_coop_offered(VkInstance instance, VkPhysicalDevice gpu);
 /* Fills what vkCreateDevice needs for it; returns the structure to chain. */
 void *ft_vk_coop_enable(ft_vk_coop_features *coop, VkPhysicalDeviceVulkan12Features *v12);
