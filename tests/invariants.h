@@ -41,6 +41,14 @@ static inline int inv_end(void)
 
 /* ---- models ---- */
 
+/* Programs that check several models take names of models, to check only these. */
+static inline bool inv_wanted(int argc, char **argv, const char *model)
+{
+    for (int i = 1; i < argc; i++)
+        if (!strcmp(argv[i], model)) return true;
+    return argc < 2;
+}
+
 static inline ft_dev *inv_dev_named(const char *name, int threads)
 {
     ft_dev *d;

@@ -445,7 +445,7 @@ static void no_folder(const inv_model *m)
     ft_engine_free(e);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     static const char *const model[][2] = {
         {"qwen35-dense", NULL},
@@ -457,6 +457,7 @@ int main(void)
         {"gemma4-moe", NULL},
     };
     for (size_t i = 0; i < FT_COUNT(model); i++) {
+        if (!inv_wanted(argc, argv, model[i][0])) continue;
         inv_model m = inv_model_golden(model[i][0], model[i][1], 1);
         check_shared(&m, 3, FT_KV_F16, NULL);
         head_cells(&m);

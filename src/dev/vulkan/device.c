@@ -240,10 +240,7 @@ static void close_dev(ft_dev *d)
 {
     ft_vk *v = (ft_vk *)d;
     if (v->device) {
-        if (v->kept) {
-            ft_vk_wait(v);
-            ft_vk_drop_kept(v);
-        }
+        if (v->kept) ft_vk_drop_kept(v);
         vkDeviceWaitIdle(v->device);
         ft_vk_pipelines_close(v);
         ft_vk_steps_close(v);
@@ -254,10 +251,12 @@ static void close_dev(ft_dev *d)
     ft_free(v);
 }
 
-/* The batch has the longest list that a step stages; the rest grows on demand. */
+/* A batch that outgrows its memory would drop the recorded steps: there is enough for the rows of a
+ * step, and for the masks of sampling. */
 static ft_status reserve(ft_dev *d, const ft_dev_limits *l, ft_err *err)
 {
-    ft_vk_batch_reserve((ft_vk *)d, (size_t)l->rows * 128);
+    const size_t words = sizeof(uint32_t) * ft_draw_words(l->vocab);
+    ft_vk_batch_reserve((ft_vk *)d, FT_MAX((size_t)l->rows * 128, words));
     return ((ft_vk *)d)->error ? ft_vk_sync(d, err) : FT_OK;
 }
 
@@ -301,6 +300,7 @@ static const ft_ops ops = {
     .softcap = ft_vk_softcap,
     .gather = ft_vk_gather,
     .argmax = ft_vk_argmax,
+    .draw = ft_vk_draw,
     .scatter = ft_vk_scatter,
     .conv = ft_vk_conv,
     .delta_rule = ft_vk_delta_rule,
@@ -327,6 +327,7 @@ static void fill_device(ft_vk *v)
         .name = v->name,
         .threads = 1,
         .pipelined = true,
+        .captures = true,
         .alloc = ft_vk_alloc,
         .free = ft_vk_free,
         .upload = ft_vk_upload,
@@ -340,6 +341,9 @@ static void fill_device(ft_vk *v)
         .record = ft_vk_record,
         .replay = ft_vk_replay,
         .commit = ft_vk_commit,
+        .capture = ft_vk_capture,
+        .capture_pass = ft_vk_capture_pass,
+        .captured = ft_vk_captured,
         .sync = ft_vk_sync,
         .free_bytes = ft_vk_free_bytes,
         .read_rate = read_rate,

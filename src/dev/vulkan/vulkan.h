@@ -30,6 +30,8 @@ typedef enum ft_vk_shader {
     FT_VK_JOIN,
     FT_VK_CONV,
     FT_VK_DELTA,
+    FT_VK_DRAW,
+    FT_VK_DRAW_ROW,
     FT_VK_PACK,
     FT_VK_LAYOUT, /* from here on with cooperative matrices */
     FT_VK_HALVES,
@@ -64,6 +66,7 @@ typedef enum ft_vk_scratch_id {
     FT_VK_SCRATCH_ATTEND,
     FT_VK_SCRATCH_PIECES,
     FT_VK_SCRATCH_TOP,
+    FT_VK_SCRATCH_DRAW,
     FT_VK_SCRATCH_HALVES,
     FT_VK_SCRATCH_COUNT
 } ft_vk_scratch_id;
@@ -72,7 +75,7 @@ enum {
     FT_VK_RING = 8,       /* command buffers, and staging buffers of batches */
     FT_VK_SPECS = 6,      /* maximum specialisation constants of a shader */
     FT_VK_PUSH = 128,     /* bytes of push constants that every device has */
-    FT_VK_KEPT = 256,     /* maximum recorded steps that are submitted again */
+    FT_VK_KEPT = 2048,    /* maximum recorded steps that are submitted again */
     FT_VK_GRID = 32768,   /* largest grid in x that is used; devices have 65535 at least */
     FT_VK_EXPERTS = 2048, /* plan.comp */
     FT_VK_HEAD = 1024,    /* largest head: fold.glsl, kv_put.comp */
@@ -110,14 +113,34 @@ typedef struct ft_vk_block {
 } ft_vk_block;
 
 typedef struct ft_vk_pipeline {
+    ft_vk_shader shader;
     uint32_t spec[FT_VK_SPECS];
     VkPipeline pipeline;
+    VkResult result; /* of its compilation */
 } ft_vk_pipeline;
 
-typedef struct ft_vk_shader_pipelines {
-    ft_vk_pipeline *v;
+typedef struct ft_vk_pipelines {
+    ft_vk_pipeline **v;
     int n, cap;
-} ft_vk_shader_pipelines;
+} ft_vk_pipelines;
+
+/* Commands are listed first and written to the command buffer when it is closed, so that the
+ * pipelines that a step needs for the first time are compiled at the same time. */
+typedef enum ft_vk_command_kind {
+    FT_VK_BARRIER,
+    FT_VK_DISPATCH,
+    FT_VK_COPY,
+    FT_VK_FILL
+} ft_vk_command_kind;
+
+typedef struct ft_vk_command {
+    ft_vk_command_kind kind;
+    const ft_vk_pipeline *pipeline;
+    uint32_t grid[3], push_bytes;
+    VkBuffer from, to;
+    VkBufferCopy part; /* FILL: dstOffset and size */
+    unsigned char push[FT_VK_PUSH];
+} ft_vk_command;
 
 /* A recorded step. */
 typedef struct ft_vk_step {
@@ -155,7 +178,7 @@ typedef struct ft_vk {
     ft_vk_buffer stage; /* uploads and downloads */
     void *scratch[FT_VK_SCRATCH_COUNT];
     size_t scratch_bytes[FT_VK_SCRATCH_COUNT];
-    void **retired; /* outgrown scratch that submitted steps may use */
+    void **retired; /* outgrown scratch that recorded steps may use */
     int n_retired;
 
     /* step.c */
@@ -164,8 +187,11 @@ typedef struct ft_vk {
     uint64_t ring_value[FT_VK_RING]; /* of the timeline when it has run */
     unsigned ring_at;
     VkCommandBuffer cmd;   /* open, or NULL */
+    ft_vk_command *list;   /* its commands */
+    int n_list, cap_list;
     VkCommandBuffer again; /* submitted by the next commit again (keep_ops) */
     bool dirty;            /* commands since the last barrier */
+    bool staged;           /* the open command buffer copies a batch */
     VkSemaphore timeline;
     uint64_t value;           /* of the last submission */
     ft_vk_buffer batch_stage; /* FT_VK_RING times batch_bytes */
@@ -175,8 +201,11 @@ typedef struct ft_vk {
     ft_vk_batch batch;
     ft_batch_shape shape;
     ft_vk_step *kept;
+    uint32_t *hash; /* of their keys */
     int n_kept;
     uint64_t clock;
+    bool only;           /* steps are recorded, but do not run */
+    ft_vk_step loose;    /* a recorded step that is not kept */
     ft_vk_step *keeping; /* the step being recorded is kept here, */
     bool keep_not;       /* unless it contains what must not be repeated */
 
@@ -186,7 +215,8 @@ typedef struct ft_vk {
     VkPipelineCache cache;
     char *cache_path; /* or NULL */
     bool cache_new;   /* has pipelines that are not in the file */
-    ft_vk_shader_pipelines pipelines[FT_VK_SHADERS];
+    ft_vk_pipelines pipelines[FT_VK_SHADERS];
+    ft_vk_pipelines fresh; /* those that have not been compiled yet */
 
     uint64_t grid; /* address of the tables of quant/grids.h */
 
@@ -240,15 +270,22 @@ void ft_vk_unbind(ft_dev *d, ft_weight *w);
 
 bool ft_vk_steps_open(ft_vk *v, ft_err *err);
 void ft_vk_steps_close(ft_vk *v);
-VkCommandBuffer ft_vk_cmd(ft_vk *v); /* the open command buffer; NULL after an error */
+/* A place for one more command; NULL after an error. */
+ft_vk_command *ft_vk_command_add(ft_vk *v, ft_vk_command_kind kind);
 /* What is recorded next waits for what was recorded before. */
 void ft_vk_barrier(ft_vk *v);
+/* Copies, and sets to zero, after a barrier. */
+void ft_vk_copy(ft_vk *v, VkBuffer from, VkBuffer to, VkBufferCopy part);
+void ft_vk_fill(ft_vk *v, VkBuffer to, uint64_t at, uint64_t bytes);
 void ft_vk_flush(ft_vk *v); /* submits the open command buffer */
 void ft_vk_wait(ft_vk *v);  /* until everything has run */
-void ft_vk_drop_kept(ft_vk *v);
+void ft_vk_drop_kept(ft_vk *v); /* waits too */
 void ft_vk_batch_reserve(ft_vk *v, size_t bytes);
 void ft_vk_record(ft_dev *d, const ft_batch *b);
 bool ft_vk_replay(ft_dev *d, const void *pass);
+bool ft_vk_captured(ft_dev *d, const void *pass);
+void ft_vk_capture_pass(ft_dev *d, const void *pass);
+void ft_vk_capture(ft_dev *d, bool on);
 void ft_vk_commit(ft_dev *d);
 ft_status ft_vk_sync(ft_dev *d, ft_err *err);
 
@@ -256,6 +293,7 @@ ft_status ft_vk_sync(ft_dev *d, ft_err *err);
 
 bool ft_vk_pipelines_open(ft_vk *v, ft_err *err);
 void ft_vk_pipelines_close(ft_vk *v);
+void ft_vk_pipelines_compile(ft_vk *v); /* those that are new */
 /* A dispatch of x * y * z workgroups, without a barrier. spec: FT_VK_SPECS values. */
 void ft_vk_dispatch(ft_vk *v, ft_vk_shader s, const uint32_t *spec, const void *push, size_t bytes,
                     size_t x, size_t y, size_t z);
@@ -280,7 +318,7 @@ static inline size_t ft_vk_groups(size_t n, size_t each)
     return (n + each - 1) / each;
 }
 
-/* ---- the ops: plain.c, product.c, attend.c, delta.c ---- */
+/* ---- the ops: plain.c, product.c, attend.c, delta.c, draw.c ---- */
 
 void ft_vk_rmsnorm(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps);
 void ft_vk_rope_angles(ft_dev *d, ft_mat cs, const ft_rope *r);
@@ -327,5 +365,7 @@ void ft_vk_attend(ft_dev *d, ft_mat o, ft_mat q, const ft_kv *kv, ft_attn p);
 void ft_vk_conv(ft_dev *d, ft_mat y, ft_mat u, ft_vec w, const ft_delta *s);
 void ft_vk_delta_rule(ft_dev *d, ft_mat o, ft_mat y, ft_mat a, ft_mat b, ft_vec A, ft_vec dt,
                       const ft_delta *s);
+
+void ft_vk_draw(ft_dev *d, ft_drawn *y, ft_mat x);
 
 #endif
