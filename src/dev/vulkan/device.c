@@ -307,6 +307,7 @@ static const ft_ops ops = {
     .gated_norm = ft_vk_gated_norm,
     .route = ft_vk_route,
     .moe = ft_vk_moe,
+    .moe_shared = ft_vk_moe_shared,
     .expert_linear = ft_vk_expert_linear,
     .centroid_head = ft_vk_centroid_head,
     .layernorm = ft_vk_layernorm,

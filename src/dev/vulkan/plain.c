@@ -23,6 +23,17 @@ void ft_vk_act_mul(ft_dev *d, ft_mat y, ft_mat g, ft_mat u, ft_act act)
     each((ft_vk *)d, FT_VK_ACT_MUL, &a, y.T);
 }
 
+void ft_vk_act_mul_by(ft_vk *v, ft_mat y, ft_mat g, ft_mat u, ft_act act, ft_mat s)
+{
+    const each_args a = {.y = ft_vk_mat_of(y),
+                         .x = ft_vk_mat_of(g),
+                         .z = ft_vk_mat_of(u),
+                         .p = ft_vk_address(s.p),
+                         .i = act,
+                         .acc = s.rs};
+    each(v, FT_VK_ACT_MUL, &a, y.T);
+}
+
 void ft_vk_sigmoid_mul(ft_dev *d, ft_mat y, ft_mat g)
 {
     const each_args a = {.y = ft_vk_mat_of(y), .x = ft_vk_mat_of(g)};

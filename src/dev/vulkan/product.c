@@ -114,14 +114,14 @@ void ft_vk_pack(ft_vk *v, const ft_weight *w, void *to, const void *from)
 /* ---- products ---- */
 
 /* The f16 copy of x that many.comp reads; 0: no memory. */
-static uint64_t halves_of(ft_vk *v, ft_mat x)
+static uint64_t halves_of(ft_vk *v, ft_mat x, ft_vk_scratch_id where)
 {
     const int k = ft_mat_cols(x);
     const struct {
         uint64_t x, y;
         int32_t x_rs, k;
     } a = {ft_vk_address(x.p),
-           ft_vk_scratch(v, FT_VK_SCRATCH_HALVES, (size_t)x.T * (size_t)k * sizeof(uint16_t)),
+           ft_vk_scratch(v, where, (size_t)x.T * (size_t)k * sizeof(uint16_t)),
            x.rs, k};
     if (a.y)
         FT_VK_RUN(v, FT_VK_HALVES, FT_VK_SPEC(0), a, ft_vk_groups((size_t)k, 8 * 128),
@@ -197,7 +197,7 @@ void ft_vk_linears(ft_dev *d, const ft_product_out *o, int n, ft_mat x)
     bool some = false;
     uint64_t halves = 0;
     for (int i = 0; i < n; i++) some = some || coop(v, o[i].w);
-    if (some && x.T > FEW && !(halves = halves_of(v, x))) return;
+    if (some && x.T > FEW && !(halves = halves_of(v, x, FT_VK_SCRATCH_HALVES))) return;
     ft_vk_barrier(v);
     for (int i = 0; i < n; i++) linear(v, o[i].y, x, o[i].w, false, halves);
 }
@@ -206,7 +206,7 @@ void ft_vk_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, bool acc)
 {
     ft_vk *v = (ft_vk *)d;
     uint64_t halves = 0;
-    if (coop(v, w) && x.T > FEW && !(halves = halves_of(v, x))) return;
+    if (coop(v, w) && x.T > FEW && !(halves = halves_of(v, x, FT_VK_SCRATCH_HALVES))) return;
     ft_vk_barrier(v);
     linear(v, y, x, w, acc, halves);
 }
@@ -317,34 +317,72 @@ static void expert(ft_vk *v, const plan *p, ft_mat y, ft_mat x, const ft_weight 
         few(v, &a, w, (uint32_t)p->rows / 8, p->tiles, p->direct ? DIRECT : PLANNED);
 }
 
+/* The products of a step with experts, between two barriers: gate and up of the routed experts and
+ * of the shared one, then their activations, then down. */
+static void expert_gates(ft_vk *v, const plan *p, ft_mat x, const ft_experts *e, int K, ft_mat tmp,
+                         uint64_t halves)
+{
+    if (e->gate_up.data) {
+        expert(v, p, tmp, x, &e->gate_up, K, false, halves);
+        return;
+    }
+    expert(v, p, ft_cols(tmp, 0, e->F), x, &e->gate, K, false, halves);
+    expert(v, p, ft_cols(tmp, e->F, e->F), x, &e->up, K, false, halves);
+}
+
+static bool coop_experts(const ft_vk *v, const ft_experts *e)
+{
+    const bool gates =
+        e->gate_up.data ? coop(v, &e->gate_up) : coop(v, &e->gate) && coop(v, &e->up);
+    return gates && coop(v, &e->down);
+}
+
+/* sh: the shared expert, or NULL. */
+static void moe(ft_vk *v, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_choice r, ft_mat tmp,
+                const ft_shared_expert *sh, bool acc)
+{
+    const int D = e->down.n;
+    const size_t pairs = (size_t)x.T * (size_t)r.K;
+    const ft_mat gate = ft_cols(tmp, 0, e->F), up = ft_cols(tmp, e->F, e->F);
+    const uint64_t sums =
+        ft_vk_scratch(v, FT_VK_SCRATCH_EXPERTS, pairs * (size_t)D * sizeof(float));
+    const ft_mat out = ft_mat_at((float *)(uintptr_t)sums, (int)pairs, D);
+    const plan p = plan_of(v, r, x.T, e->E, coop_experts(v, e));
+    const bool wide = sh && x.T > FEW && (coop(v, sh->gate) || coop(v, sh->up));
+    const bool wide_down = sh && x.T > FEW && coop(v, sh->down);
+    uint64_t halves = 0, shared = 0;
+    if (!sums || !p.at) return;
+    if ((p.many || wide) && !(halves = halves_of(v, x, FT_VK_SCRATCH_HALVES))) return;
+    ft_vk_barrier(v);
+    expert_gates(v, &p, x, e, r.K, tmp, halves);
+    if (sh) {
+        linear(v, sh->g, x, sh->gate, false, halves);
+        linear(v, sh->u, x, sh->up, false, halves);
+    }
+    ft_vk_act_mul(&v->dev, gate, gate, up, e->act);
+    if (sh) {
+        ft_vk_beside(v);
+        ft_vk_act_mul_by(v, sh->g, sh->g, sh->u, e->act, sh->s);
+    }
+    if (p.many && !(halves = halves_of(v, gate, FT_VK_SCRATCH_HALVES))) return;
+    if (p.many && wide_down) ft_vk_beside(v);
+    if (wide_down && !(shared = halves_of(v, sh->g, FT_VK_SCRATCH_SHARED))) return;
+    ft_vk_barrier(v);
+    expert(v, &p, out, gate, &e->down, 1, false, halves);
+    if (sh) linear(v, y, sh->g, sh->down, true, shared);
+    ft_vk_combine(v, y, out, r.w, r.K, acc);
+}
+
 void ft_vk_moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_choice r, ft_mat tmp,
                bool acc)
 {
-    ft_vk *v = (ft_vk *)d;
-    const int D = e->down.n;
-    const size_t pairs = (size_t)x.T * (size_t)r.K;
-    const uint64_t sums =
-        ft_vk_scratch(v, FT_VK_SCRATCH_EXPERTS, pairs * (size_t)D * sizeof(float));
-    const bool fused = e->gate_up.data;
-    const plan p = plan_of(v, r, x.T, e->E,
-                           coop(v, &e->down) &&
-                               (fused ? coop(v, &e->gate_up) : coop(v, &e->gate) && coop(v, &e->up)));
-    uint64_t halves = 0;
-    if (!sums || !p.at || (p.many && !(halves = halves_of(v, x)))) return;
-    const ft_mat gate = ft_cols(tmp, 0, e->F), up = ft_cols(tmp, e->F, e->F);
-    const ft_mat out = ft_mat_at((float *)(uintptr_t)sums, (int)pairs, D);
-    ft_vk_barrier(v);
-    if (fused) {
-        expert(v, &p, tmp, x, &e->gate_up, r.K, false, halves);
-    } else {
-        expert(v, &p, gate, x, &e->gate, r.K, false, halves);
-        expert(v, &p, up, x, &e->up, r.K, false, halves);
-    }
-    ft_vk_act_mul(d, gate, gate, up, e->act);
-    if (p.many && !(halves = halves_of(v, gate))) return;
-    ft_vk_barrier(v);
-    expert(v, &p, out, gate, &e->down, 1, false, halves);
-    ft_vk_combine(v, y, out, r.w, r.K, acc);
+    moe((ft_vk *)d, y, x, e, r, tmp, NULL, acc);
+}
+
+void ft_vk_moe_shared(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_choice r,
+                      ft_mat tmp, const ft_shared_expert *sh)
+{
+    moe((ft_vk *)d, y, x, e, r, tmp, sh, true);
 }
 
 void ft_vk_expert_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, ft_expert_choice r,
@@ -354,7 +392,7 @@ void ft_vk_expert_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, ft_e
     r.K = 1;
     const plan p = plan_of(v, r, y.T, w->E, coop(v, w));
     uint64_t halves = 0;
-    if (!p.at || (p.many && !(halves = halves_of(v, x)))) return;
+    if (!p.at || (p.many && !(halves = halves_of(v, x, FT_VK_SCRATCH_HALVES)))) return;
     ft_vk_barrier(v);
     expert(v, &p, y, x, w, y.T / x.T, acc, halves);
 }

@@ -68,6 +68,7 @@ typedef enum ft_vk_scratch_id {
     FT_VK_SCRATCH_TOP,
     FT_VK_SCRATCH_DRAW,
     FT_VK_SCRATCH_HALVES,
+    FT_VK_SCRATCH_SHARED,
     FT_VK_SCRATCH_COUNT
 } ft_vk_scratch_id;
 
@@ -298,6 +299,12 @@ void ft_vk_pipelines_compile(ft_vk *v); /* those that are new */
 void ft_vk_dispatch(ft_vk *v, ft_vk_shader s, const uint32_t *spec, const void *push, size_t bytes,
                     size_t x, size_t y, size_t z);
 
+/* The next dispatch depends on none of those since the last barrier. */
+static inline void ft_vk_beside(ft_vk *v)
+{
+    v->dirty = false;
+}
+
 #define FT_VK_SPEC(...) ((const uint32_t[FT_VK_SPECS]){__VA_ARGS__})
 /* A barrier, then a dispatch with the arguments of a struct. */
 #define FT_VK_RUN(v, shader, spec, push, x, y, z)                                                  \
@@ -338,6 +345,8 @@ void ft_vk_affine(ft_dev *d, ft_mat y, ft_vec b, ft_vec w, ft_act act);
 void ft_vk_clamp(ft_dev *d, ft_mat y, ft_mat x, float lo, float hi);
 void ft_vk_mix(ft_dev *d, ft_mat y, ft_mat x, ft_mixing m, bool acc);
 void ft_vk_image_rows(ft_dev *d, ft_mat y, ft_mat x);
+/* act_mul, times the sigmoid of a row's s. */
+void ft_vk_act_mul_by(ft_vk *v, ft_mat y, ft_mat g, ft_mat u, ft_act act, ft_mat s);
 /* y = -inf, and the weighted sum of each row's K experts. */
 void ft_vk_minus_inf(ft_vk *v, ft_mat y);
 void ft_vk_combine(ft_vk *v, ft_mat y, ft_mat x, const float *w, int K, bool acc);
@@ -350,6 +359,8 @@ void ft_vk_glu(ft_dev *d, ft_mat y, ft_mat u, ft_mat x, const ft_weight *gate, c
 void ft_vk_route(ft_dev *d, ft_expert_choice r, ft_mat x);
 void ft_vk_moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_choice r, ft_mat tmp,
                bool acc);
+void ft_vk_moe_shared(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_choice r,
+                      ft_mat tmp, const ft_shared_expert *sh);
 void ft_vk_expert_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, ft_expert_choice r,
                          bool acc);
 /* Weights that are repacked for cooperative matrices when they are bound. */
