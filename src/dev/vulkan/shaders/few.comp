@@ -77,7 +77,7 @@ void main()
     Raw next = load(row, min(warp % SHARE, blocks - 1), t);
     for (int b = warp % SHARE; b < blocks; b += PARTS) {
         const Raw r = next;
-        next = load(row, min(b + PARTS, blocks - 1), t);
+        if (b + PARTS < blocks) next = load(row, b + PARTS, t);
         [[unroll]] for (int h = 0; h < 2; h++) {
             const Factor f0 = factor_of(r.head[0], h, t), f8 = factor_of(r.head[1], h, t);
             [[unroll]] for (int j = 0; j < 4; j++) {
