@@ -30,6 +30,16 @@ if [ -n "$devices" ]; then
     "$dir/foretoken" run -m "$model" --device vulkan:31 -n 4 hi 2>&1 | grep -q 'device "vulkan:31", this machine has'
     ok "a device that is not there" $?
 
+    # Mesa's lavapipe compiles for the name of the CPU; a virtual machine may lack some of its
+    # instructions (seen: SVE of a Neoverse V1). Then the name is hidden.
+    if [ "$( ("$dir/plain" --dev vulkan argmax >/dev/null 2>&1; echo $?) 2>/dev/null)" -eq 132 ]; then
+        printf '%s\n' 'struct text { const char *at; unsigned long n; };' \
+            'struct text _ZN4llvm3sys14getHostCPUNameEv(void) { return (struct text){"generic", 7}; }' >"$tmp/name.c"
+        "${CC:-cc}" -shared -fPIC "$tmp/name.c" -o "$tmp/name.so"
+        export LD_PRELOAD=$tmp/name.so${LD_PRELOAD:+:$LD_PRELOAD}
+        rm -rf "$tmp"/mesa*
+    fi
+
     # The layers write what they find to standard output; without them the tests run alone.
     validated() {
         VK_INSTANCE_LAYERS=$layer VK_LAYER_ENABLES=VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT \
@@ -45,14 +55,19 @@ if [ -n "$devices" ]; then
 
     generate() { "$dir/foretoken" run -m "$model" --temp 0 -n 16 -q "$@" "How do I use grep?"; }
     want=$(generate --device cpu)
-    [ -n "$want" ] && [ "$(generate --device vulkan)" = "$want" ]
-    ok "text of the embedded model" $?
-    [ "$(generate --device vulkan --draft-max 0)" = "$want" ]
-    ok "text without drafting" $?
-    [ "$(generate --device vulkan -ngl 2)" = "$want" ]
-    ok "text of a model that is split with the CPU" $?
-    ls "$XDG_CACHE_HOME"/foretoken/vulkan-*.bin >/dev/null
-    ok "the pipeline cache is saved" $?
+    out=$(generate --device vulkan 2>&1)
+    if grep -q '^LLVM ERROR' <<<"$out"; then # Mesa 22.3 on Arm: f16 to f32
+        echo "the driver cannot compile the shaders of a model: $out"
+    else
+        [ -n "$want" ] && [ "$out" = "$want" ]
+        ok "text of the embedded model: $out" $?
+        [ "$(generate --device vulkan --draft-max 0)" = "$want" ]
+        ok "text without drafting" $?
+        [ "$(generate --device vulkan -ngl 2)" = "$want" ]
+        ok "text of a model that is split with the CPU" $?
+        ls "$XDG_CACHE_HOME"/foretoken/vulkan-*.bin >/dev/null
+        ok "the pipeline cache is saved" $?
+    fi
 
     cat >"$tmp/lost.c" <<'END'
 #include <vulkan/vulkan.h>
@@ -62,7 +77,7 @@ VkResult vkWaitSemaphores(VkDevice d, const VkSemaphoreWaitInfo *i, uint64_t t)
 }
 END
     "${CC:-cc}" -shared -fPIC "$tmp/lost.c" -o "$tmp/lost.so"
-    out=$(LD_PRELOAD=$tmp/lost.so generate --device vulkan 2>&1)
+    out=$(LD_PRELOAD=$tmp/lost.so${LD_PRELOAD:+:$LD_PRELOAD} generate --device vulkan 2>&1)
     [ $? -eq 1 ] && [ "$(grep -c . <<<"$out")" -eq 1 ] && grep -q 'device vulkan .* failed in .*: the device was lost' <<<"$out"
     ok "a lost device: $out" $?
 fi

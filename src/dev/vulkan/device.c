@@ -366,13 +366,18 @@ static ft_status choose(ft_vk *v, int index, ft_err *err)
                        "device \"vulkan:%d\", this machine has %u Vulkan device%s", index, n,
                        n == 1 ? "" : "s");
     v->gpu = gpu[index];
+    VkPhysicalDeviceSubgroupProperties group = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES};
     VkPhysicalDeviceMaintenance3Properties limits = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES};
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES, .pNext = &group};
     VkPhysicalDeviceProperties2 p = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
                                      .pNext = &limits};
     vkGetPhysicalDeviceProperties2(v->gpu, &p);
     v->props = p.properties;
     v->most_bytes = limits.maxMemoryAllocationSize;
+    v->shuffles = group.subgroupSize >= 4 &&
+                  (group.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT) &&
+                  (group.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT);
     const char *missing = lacks(v->gpu, &v->props);
     if (!missing && !compute_family(v->gpu, &v->family)) missing = "a compute queue";
     if (!missing) return FT_OK;

@@ -7,7 +7,8 @@
 #include <string.h>
 
 enum {
-    BLOCK = 128 << 20, /* a block has this size, or that of one larger allocation */
+    BLOCK = 128 << 20, /* bytes of a block, for allocations of less than LARGE bytes; */
+    LARGE = 16 << 20,  /* others have a block of their own, so that little is lost at the ends */
     STAGE = 32 << 20,
 };
 
@@ -77,7 +78,7 @@ static ft_vk_block *block_open(ft_vk *v, size_t bytes)
     const uint64_t whole = ft_arena_alloc_size(bytes);
     ft_vk_buffer b;
     if (whole > v->most_bytes) return NULL;
-    uint64_t size = FT_MIN(FT_MAX((uint64_t)BLOCK, whole), v->most_bytes);
+    uint64_t size = FT_MIN(whole < LARGE ? (uint64_t)BLOCK : whole, v->most_bytes);
     size -= size % FT_ARENA_ALIGN;
     VkResult r = ft_vk_buffer_open(v, &b, size, false);
     if (r && size > whole) r = ft_vk_buffer_open(v, &b, size = whole, false);

@@ -18,6 +18,7 @@
 #include "centroid.spv.h"
 #include "conv.spv.h"
 #include "delta.spv.h"
+#include "delta_shuffle.spv.h"
 #include "draw.spv.h"
 #include "draw_row.spv.h"
 #include "each.spv.h"
@@ -51,6 +52,7 @@ static const struct {
     [FT_VK_FOLD] = SHADER(fold),     [FT_VK_JOIN] = SHADER(join),
     [FT_VK_CONV] = SHADER(conv),     [FT_VK_DELTA] = SHADER(delta),
     [FT_VK_DRAW] = SHADER(draw),     [FT_VK_DRAW_ROW] = SHADER(draw_row),
+    [FT_VK_DELTA_SHUFFLE] = SHADER(delta_shuffle),
     [FT_VK_LAYOUT] = SHADER(layout), [FT_VK_PACK] = SHADER(pack),
     [FT_VK_HALVES] = SHADER(halves),
     [FT_VK_FEW] = SHADER(few),       [FT_VK_MANY] = SHADER(many),

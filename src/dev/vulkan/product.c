@@ -263,21 +263,22 @@ typedef struct plan {
     uint64_t at;  /* the list of plan.comp, or the experts of the pairs */
     uint64_t ids; /* the experts of the pairs */
     size_t pairs, tiles;
-    tiling t;      /* of linear.comp */
-    int rows;      /* of a tile */
-    bool coop;     /* on cooperative matrices: */
-    bool direct;   /* each pair is a tile */
-    bool many;     /* by many.comp */
+    tiling t;    /* of linear.comp */
+    int rows;    /* of a tile */
+    bool direct; /* each pair is a tile of few.comp */
+    bool many;   /* many.comp is used */
 } plan;
 
-/* coop: all matrices are multiplied on cooperative matrices. */
-static plan plan_of(ft_vk *v, ft_expert_choice r, int T, int E, bool coop)
+/* Which of the matrices are multiplied on cooperative matrices. */
+typedef enum coop_share { COOP_NONE, COOP_SOME, COOP_ALL } coop_share;
+
+static plan plan_of(ft_vk *v, ft_expert_choice r, int T, int E, coop_share coop)
 {
     const size_t pairs = (size_t)T * (size_t)r.K;
-    plan p = {.ids = ft_vk_address(r.id), .pairs = pairs, .coop = coop};
-    p.t = pairs <= (size_t)E ? tiling_of(1) : tiling_of(8);
+    plan p = {.ids = ft_vk_address(r.id), .pairs = pairs};
+    p.t = coop == COOP_NONE && pairs <= (size_t)E ? tiling_of(1) : tiling_of(8);
     p.rows = (int)p.t.cols;
-    if (coop) {
+    if (coop == COOP_ALL) {
         p.direct = pairs <= FEW;
         p.many = pairs > 16 * (size_t)E;
         p.rows = p.many ? 64 : pairs > 8 * (size_t)E ? 16 : 8;
@@ -299,7 +300,7 @@ static plan plan_of(ft_vk *v, ft_expert_choice r, int T, int E, bool coop)
 static void expert(ft_vk *v, const plan *p, ft_mat y, ft_mat x, const ft_weight *w, int K, bool acc,
                    uint64_t halves)
 {
-    if (!p->coop) {
+    if (!coop(v, w)) {
         linear_args a = args_of(v, y, x, w, acc);
         a.plan = p->at;
         a.matrix = (uint64_t)w->row_bytes * (uint64_t)w->n;
@@ -330,11 +331,12 @@ static void expert_gates(ft_vk *v, const plan *p, ft_mat x, const ft_experts *e,
     expert(v, p, ft_cols(tmp, e->F, e->F), x, &e->up, K, false, halves);
 }
 
-static bool coop_experts(const ft_vk *v, const ft_experts *e)
+static coop_share coop_experts(const ft_vk *v, const ft_experts *e)
 {
-    const bool gates =
-        e->gate_up.data ? coop(v, &e->gate_up) : coop(v, &e->gate) && coop(v, &e->up);
-    return gates && coop(v, &e->down);
+    const int all = e->gate_up.data ? 2 : 3;
+    const int n = e->gate_up.data ? coop(v, &e->gate_up) : coop(v, &e->gate) + coop(v, &e->up);
+    const int found = n + coop(v, &e->down);
+    return found == all ? COOP_ALL : found ? COOP_SOME : COOP_NONE;
 }
 
 /* sh: the shared expert, or NULL. */
@@ -390,7 +392,7 @@ void ft_vk_expert_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, ft_e
 {
     ft_vk *v = (ft_vk *)d;
     r.K = 1;
-    const plan p = plan_of(v, r, y.T, w->E, coop(v, w));
+    const plan p = plan_of(v, r, y.T, w->E, coop(v, w) ? COOP_ALL : COOP_NONE);
     uint64_t halves = 0;
     if (!p.at || (p.many && !(halves = halves_of(v, x, FT_VK_SCRATCH_HALVES)))) return;
     ft_vk_barrier(v);

@@ -30,6 +30,7 @@ typedef enum ft_vk_shader {
     FT_VK_JOIN,
     FT_VK_CONV,
     FT_VK_DELTA,
+    FT_VK_DELTA_SHUFFLE,
     FT_VK_DRAW,
     FT_VK_DRAW_ROW,
     FT_VK_PACK,
@@ -57,7 +58,7 @@ enum ft_vk_each {
     FT_VK_COMBINE
 };
 enum ft_vk_norm { FT_VK_RMS, FT_VK_ROPE, FT_VK_GATED, FT_VK_NORM_ADD, FT_VK_LAYER };
-enum ft_vk_select { FT_VK_ARGMAX, FT_VK_ROUTE, FT_VK_TOP };
+enum ft_vk_select { FT_VK_ARGMAX, FT_VK_ROUTE, FT_VK_TOP, FT_VK_PART, FT_VK_JOIN_PARTS };
 
 /* Scratch memory per family of ops: grown on demand, freed on close. */
 typedef enum ft_vk_scratch_id {
@@ -67,6 +68,7 @@ typedef enum ft_vk_scratch_id {
     FT_VK_SCRATCH_PIECES,
     FT_VK_SCRATCH_TOP,
     FT_VK_SCRATCH_DRAW,
+    FT_VK_SCRATCH_ARGMAX,
     FT_VK_SCRATCH_HALVES,
     FT_VK_SCRATCH_SHARED,
     FT_VK_SCRATCH_COUNT
@@ -168,6 +170,7 @@ typedef struct ft_vk {
     uint32_t family;
     bool mapped;    /* device memory is mapped: integrated GPUs and CPUs */
     bool budget;    /* VK_EXT_memory_budget */
+    bool shuffles;  /* of subgroups of at least four */
     bool coop;      /* cooperative matrices as coop.glsl needs them, */
     uint32_t order; /* and LAYOUT there */
     uint32_t local; /* memory type of device memory */
