@@ -55,6 +55,7 @@ static void run(ft_vk *v, const linear_args *a, const ft_weight *w, tiling t, si
 
 enum {
     FEW = 64,          /* rows up to which few.comp is used */
+    ENOUGH_TILES = 512,
     COOP_BLOCK = 256,  /* columns of a block: coop_weights.glsl */
     PACKED_Q6_K = 224, /* bytes of a block of Q6_K there; the others have their size */
 };
@@ -147,11 +148,20 @@ static coop_args coop_args_of(ft_mat y, ft_mat x, const ft_weight *w, bool acc)
                        .K = 1};
 }
 
+/* How many subgroups share a tile: as many as there are partial sums, or half of them where the
+ * blocks divide better and there are enough tiles. */
+static uint32_t share_of(const ft_weight *w, uint32_t nt, size_t groups)
+{
+    const size_t blocks = (size_t)w->k / COOP_BLOCK, tiles = ft_vk_groups((size_t)w->n, 16);
+    const bool better = ft_vk_groups(blocks, 4) * 4 < ft_vk_groups(blocks, 8) * 8;
+    if (blocks <= 2) return (uint32_t)blocks;
+    return nt <= 2 && better && (blocks <= 4 || tiles * groups >= ENOUGH_TILES) ? 4 : 8;
+}
+
 /* Groups of up to 8 nt rows. */
 static void few(ft_vk *v, coop_args *a, const ft_weight *w, uint32_t nt, size_t groups, int experts)
 {
-    const int blocks = w->k / COOP_BLOCK;
-    const uint32_t share = blocks > 4 ? 8 : blocks > 2 ? 4 : blocks > 1 ? 2 : 1;
+    const uint32_t share = share_of(w, nt, groups);
     const bool fours = a->x % 16 == 0 && a->x_rs % 4 == 0;
     const size_t n = ft_vk_groups((size_t)w->n, 16 * (8 / share));
     const size_t x = FT_MIN(n, (size_t)FT_VK_GRID);
