@@ -125,7 +125,8 @@ typedef struct norm_args {
 
 static void norm(ft_dev *d, enum ft_vk_norm op, const norm_args *a, int rows)
 {
-    const uint32_t threads = a->x.d > 512 ? 256 : 64;
+    const bool wide = ((ft_vk *)d)->props.limits.maxComputeWorkGroupInvocations >= 1024;
+    const uint32_t threads = a->x.d <= 512 ? 64 : a->x.d <= 2048 || !wide ? 256 : 1024;
     FT_VK_RUN((ft_vk *)d, FT_VK_NORM, FT_VK_SPEC(op, threads), *a, (size_t)a->x.H, (size_t)rows, 1);
 }
 

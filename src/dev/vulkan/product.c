@@ -69,6 +69,7 @@ typedef struct coop_args {
     int32_t n, k, T, x_rs, y_rs, y_hs, y_d;
     uint32_t row_bytes;
     int32_t acc, K, rows;
+    uint32_t magic;
 } coop_args;
 
 /* Whether a weight is multiplied on cooperative matrices, for any number of rows. */
@@ -145,7 +146,8 @@ static coop_args coop_args_of(ft_mat y, ft_mat x, const ft_weight *w, bool acc)
                        .y_d = y.d,
                        .row_bytes = (uint32_t)coop_row_bytes(w),
                        .acc = acc,
-                       .K = 1};
+                       .K = 1,
+                       .magic = 0x64006400};
 }
 
 /* How many subgroups share a tile: as many as there are partial sums, or half of them where the

@@ -54,21 +54,29 @@ void load_queries(int warp, int lane, int tile)
     }
 }
 
+uvec4 key_at(ADDRESS key, int position, int chunk)
+{
+    return Words(key + uint64_t(uint(position) * a.k_row)).v[chunk];
+}
+
 /* Scores of 32 positions, the keys from `key` on. */
 void scores_of(ADDRESS key, int warp, int g, int t, out MAT_C s[4])
 {
     [[unroll]] for (int n = 0; n < 4; n++) s[n] = coop_c(0.0);
     const int at = (warp * 16 + g) * CHUNKS, odd = 4 * (g & 1);
+    uvec4 k[4], next[4];
+    [[unroll]] for (int n = 0; n < 4; n++) next[n] = key_at(key, 8 * n + g, t);
     for (int i = 0; i < CHUNKS / 4; i++) {
+        [[unroll]] for (int n = 0; n < 4; n++) {
+            k[n] = next[n];
+            next[n] = key_at(key, 8 * n + g, min(4 * i + 4, CHUNKS - 4) + t);
+        }
         const uvec4 p = queries[at + (4 * i + t ^ odd)];
         const uvec4 q = queries[at + 8 * CHUNKS + (4 * i + t ^ odd)];
         const MAT_A first = operand_a(unpackFloat2x16(p.x), unpackFloat2x16(q.x),
                                       unpackFloat2x16(p.y), unpackFloat2x16(q.y));
         const MAT_A second = operand_a(unpackFloat2x16(p.z), unpackFloat2x16(q.z),
                                        unpackFloat2x16(p.w), unpackFloat2x16(q.w));
-        uvec4 k[4];
-        [[unroll]] for (int n = 0; n < 4; n++)
-            k[n] = Words(key + uint64_t(uint(8 * n + g) * a.k_row)).v[4 * i + t];
         [[unroll]] for (int n = 0; n < 4; n++) {
             s[n] = coop_mul_add(first, operand_b(unpackFloat2x16(k[n].x), unpackFloat2x16(k[n].y)),
                                 s[n]);

@@ -6,6 +6,7 @@ layout(push_constant, scalar) uniform Push {
     uint row_bytes;
     int acc, K; /* K: rows of x are pairs / K */
     int rows;   /* of a group, at most */
+    uint magic; /* coop_weights.glsl */
 } a;
 
 layout(buffer_reference, scalar, buffer_reference_align = 4) readonly buffer Tiles {

@@ -129,6 +129,7 @@ void main()
     const int tile = first_tile + warp / SHARE;
     const Group rows = group_of();
     if (rows.n == 0) return;
+    magic = a.magic;
     [[unroll]] for (int i = 0; i < 2; i++)
         row[i] = rows.w + uint64_t(min(16 * tile + g + 8 * i, a.n - 1)) * uint64_t(a.row_bytes);
     [[unroll]] for (int i = 0; i < NT; i++) {
