@@ -55,6 +55,7 @@ void ft_vk_delta_rule(ft_dev *d, ft_mat o, ft_mat y, ft_mat a, ft_mat b, ft_vec 
               b.rs,
               s->J,
               s->Hk | s->Hv << 16};
-    FT_VK_RUN(v, FT_VK_DELTA, FT_VK_SPEC((uint32_t)s->S), args, (size_t)s->Hv, (size_t)v->shape.S,
+    const ft_vk_shader shader = v->shuffles ? FT_VK_DELTA_SHUFFLE : FT_VK_DELTA;
+    FT_VK_RUN(v, shader, FT_VK_SPEC((uint32_t)s->S), args, (size_t)s->Hv, (size_t)v->shape.S,
               ft_vk_groups((size_t)s->S, 32));
 }

@@ -290,13 +290,21 @@ ft_status ft_vk_bind(ft_dev *d, ft_weight *w, const void *host, ft_err *err)
         return ft_fail(err, FT_ENOMEM, "no device memory for \"%s\": %zu bytes wanted",
                        w->name ? w->name : "?", bytes);
     ft_vk_upload(d, p, host, bytes);
+    if (ft_vk_packs(v, w)) {
+        void *to = piece(v, ft_vk_packed_bytes(w));
+        if (to) ft_vk_pack(v, w, to, p);
+        ft_vk_free(d, p);
+        w->data = w->packed = to;
+        if (!to)
+            return ft_fail(err, FT_ENOMEM, "no device memory for \"%s\"", w->name ? w->name : "?");
+    }
     return v->error ? ft_vk_sync(d, err) : FT_OK;
 }
 
 void ft_vk_unbind(ft_dev *d, ft_weight *w)
 {
     ft_vk_free(d, (void *)(uintptr_t)w->data);
-    w->data = NULL;
+    w->data = w->packed = NULL;
 }
 
 /* ---- open and close ---- */

@@ -14,18 +14,25 @@
 
 #include "angles.spv.h"
 #include "attend.spv.h"
+#include "attend_coop.spv.h"
 #include "centroid.spv.h"
 #include "conv.spv.h"
 #include "delta.spv.h"
+#include "delta_shuffle.spv.h"
 #include "draw.spv.h"
 #include "draw_row.spv.h"
 #include "each.spv.h"
 #include "embed.spv.h"
+#include "few.spv.h"
 #include "fold.spv.h"
+#include "halves.spv.h"
 #include "join.spv.h"
 #include "kv_put.spv.h"
+#include "layout.spv.h"
 #include "linear.spv.h"
+#include "many.spv.h"
 #include "norm.spv.h"
+#include "pack.spv.h"
 #include "plan.spv.h"
 #include "select.spv.h"
 
@@ -45,6 +52,11 @@ static const struct {
     [FT_VK_FOLD] = SHADER(fold),     [FT_VK_JOIN] = SHADER(join),
     [FT_VK_CONV] = SHADER(conv),     [FT_VK_DELTA] = SHADER(delta),
     [FT_VK_DRAW] = SHADER(draw),     [FT_VK_DRAW_ROW] = SHADER(draw_row),
+    [FT_VK_DELTA_SHUFFLE] = SHADER(delta_shuffle),
+    [FT_VK_LAYOUT] = SHADER(layout), [FT_VK_PACK] = SHADER(pack),
+    [FT_VK_HALVES] = SHADER(halves),
+    [FT_VK_FEW] = SHADER(few),       [FT_VK_MANY] = SHADER(many),
+    [FT_VK_ATTEND_COOP] = SHADER(attend_coop),
 };
 
 /* ---- the cache file ---- */
@@ -144,11 +156,14 @@ void ft_vk_pipelines_compile(ft_vk *v)
 
 static void module_ready(ft_vk *v, ft_vk_shader s)
 {
+    size_t bytes = shader[s].bytes;
+    if (v->module[s]) return;
+    uint32_t *translated = s >= FT_VK_LAYOUT ? ft_vk_coop_code(shader[s].code, &bytes) : NULL;
     const VkShaderModuleCreateInfo code = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
-                                           .codeSize = shader[s].bytes,
-                                           .pCode = shader[s].code};
-    if (!v->module[s])
-        ft_vk_check(v, vkCreateShaderModule(v->device, &code, NULL, &v->module[s]), "a shader");
+                                           .codeSize = bytes,
+                                           .pCode = translated ? translated : shader[s].code};
+    ft_vk_check(v, vkCreateShaderModule(v->device, &code, NULL, &v->module[s]), "a shader");
+    ft_free(translated);
 }
 
 static void add(ft_vk_pipelines *to, ft_vk_pipeline *p)

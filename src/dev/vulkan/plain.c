@@ -23,6 +23,17 @@ void ft_vk_act_mul(ft_dev *d, ft_mat y, ft_mat g, ft_mat u, ft_act act)
     each((ft_vk *)d, FT_VK_ACT_MUL, &a, y.T);
 }
 
+void ft_vk_act_mul_by(ft_vk *v, ft_mat y, ft_mat g, ft_mat u, ft_act act, ft_mat s)
+{
+    const each_args a = {.y = ft_vk_mat_of(y),
+                         .x = ft_vk_mat_of(g),
+                         .z = ft_vk_mat_of(u),
+                         .p = ft_vk_address(s.p),
+                         .i = act,
+                         .acc = s.rs};
+    each(v, FT_VK_ACT_MUL, &a, y.T);
+}
+
 void ft_vk_sigmoid_mul(ft_dev *d, ft_mat y, ft_mat g)
 {
     const each_args a = {.y = ft_vk_mat_of(y), .x = ft_vk_mat_of(g)};
@@ -114,7 +125,8 @@ typedef struct norm_args {
 
 static void norm(ft_dev *d, enum ft_vk_norm op, const norm_args *a, int rows)
 {
-    const uint32_t threads = a->x.d > 512 ? 256 : 64;
+    const bool wide = ((ft_vk *)d)->props.limits.maxComputeWorkGroupInvocations >= 1024;
+    const uint32_t threads = a->x.d <= 512 ? 64 : a->x.d <= 2048 || !wide ? 256 : 1024;
     FT_VK_RUN((ft_vk *)d, FT_VK_NORM, FT_VK_SPEC(op, threads), *a, (size_t)a->x.H, (size_t)rows, 1);
 }
 

@@ -30,8 +30,15 @@ typedef enum ft_vk_shader {
     FT_VK_JOIN,
     FT_VK_CONV,
     FT_VK_DELTA,
+    FT_VK_DELTA_SHUFFLE,
     FT_VK_DRAW,
     FT_VK_DRAW_ROW,
+    FT_VK_PACK,
+    FT_VK_LAYOUT, /* from here on with cooperative matrices */
+    FT_VK_HALVES,
+    FT_VK_FEW,
+    FT_VK_MANY,
+    FT_VK_ATTEND_COOP,
     FT_VK_SHADERS
 } ft_vk_shader;
 
@@ -62,12 +69,14 @@ typedef enum ft_vk_scratch_id {
     FT_VK_SCRATCH_TOP,
     FT_VK_SCRATCH_DRAW,
     FT_VK_SCRATCH_ARGMAX,
+    FT_VK_SCRATCH_HALVES,
+    FT_VK_SCRATCH_SHARED,
     FT_VK_SCRATCH_COUNT
 } ft_vk_scratch_id;
 
 enum {
     FT_VK_RING = 8,       /* command buffers, and staging buffers of batches */
-    FT_VK_SPECS = 5,      /* maximum specialisation constants of a shader */
+    FT_VK_SPECS = 6,      /* maximum specialisation constants of a shader */
     FT_VK_PUSH = 128,     /* bytes of push constants that every device has */
     FT_VK_KEPT = 2048,    /* maximum recorded steps that are submitted again */
     FT_VK_GRID = 32768,   /* largest grid in x that is used; devices have 65535 at least */
@@ -161,6 +170,9 @@ typedef struct ft_vk {
     uint32_t family;
     bool mapped;    /* device memory is mapped: integrated GPUs and CPUs */
     bool budget;    /* VK_EXT_memory_budget */
+    bool shuffles;  /* of subgroups of at least four */
+    bool coop;      /* cooperative matrices as coop.glsl needs them, */
+    uint32_t order; /* and LAYOUT there */
     uint32_t local; /* memory type of device memory */
     uint32_t host;  /* and of staging buffers */
 
@@ -220,6 +232,25 @@ typedef struct ft_vk {
 void ft_vk_check(ft_vk *v, VkResult r, const char *where);
 const char *ft_vk_error_name(VkResult r);
 
+/* ---- coop.c ---- */
+
+#define FT_VK_COOP "VK_KHR_cooperative_matrix"
+typedef struct ft_vk_coop_features { /* VkPhysicalDeviceCooperativeMatrixFeaturesKHR */
+    VkStructureType sType;
+    void *pNext;
+    VkBool32 matrices, robust;
+} ft_vk_coop_features;
+
+/* Whether a device has the extension FT_VK_COOP and what coop.glsl needs. FT_VULKAN=basic: no. */
+bool ft_vk_coop_offered(VkInstance instance, VkPhysicalDevice gpu);
+/* Fills what vkCreateDevice needs for it; returns the structure to chain. */
+void *ft_vk_coop_enable(ft_vk_coop_features *coop, VkPhysicalDeviceVulkan12Features *v12);
+/* The code of a shader that includes coop.glsl, with the instructions of FT_VK_COOP; the caller
+ * frees it. */
+uint32_t *ft_vk_coop_code(const uint32_t *code, size_t *bytes);
+/* Clears v->coop where the elements of a matrix are laid out differently. */
+void ft_vk_coop_check(ft_vk *v);
+
 /* ---- memory.c ---- */
 
 bool ft_vk_memory_open(ft_vk *v, ft_err *err);
@@ -271,6 +302,12 @@ void ft_vk_pipelines_compile(ft_vk *v); /* those that are new */
 void ft_vk_dispatch(ft_vk *v, ft_vk_shader s, const uint32_t *spec, const void *push, size_t bytes,
                     size_t x, size_t y, size_t z);
 
+/* The next dispatch depends on none of those since the last barrier. */
+static inline void ft_vk_beside(ft_vk *v)
+{
+    v->dirty = false;
+}
+
 #define FT_VK_SPEC(...) ((const uint32_t[FT_VK_SPECS]){__VA_ARGS__})
 /* A barrier, then a dispatch with the arguments of a struct. */
 #define FT_VK_RUN(v, shader, spec, push, x, y, z)                                                  \
@@ -311,6 +348,8 @@ void ft_vk_affine(ft_dev *d, ft_mat y, ft_vec b, ft_vec w, ft_act act);
 void ft_vk_clamp(ft_dev *d, ft_mat y, ft_mat x, float lo, float hi);
 void ft_vk_mix(ft_dev *d, ft_mat y, ft_mat x, ft_mixing m, bool acc);
 void ft_vk_image_rows(ft_dev *d, ft_mat y, ft_mat x);
+/* act_mul, times the sigmoid of a row's s. */
+void ft_vk_act_mul_by(ft_vk *v, ft_mat y, ft_mat g, ft_mat u, ft_act act, ft_mat s);
 /* y = -inf, and the weighted sum of each row's K experts. */
 void ft_vk_minus_inf(ft_vk *v, ft_mat y);
 void ft_vk_combine(ft_vk *v, ft_mat y, ft_mat x, const float *w, int K, bool acc);
@@ -323,8 +362,14 @@ void ft_vk_glu(ft_dev *d, ft_mat y, ft_mat u, ft_mat x, const ft_weight *gate, c
 void ft_vk_route(ft_dev *d, ft_expert_choice r, ft_mat x);
 void ft_vk_moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_choice r, ft_mat tmp,
                bool acc);
+void ft_vk_moe_shared(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_choice r,
+                      ft_mat tmp, const ft_shared_expert *sh);
 void ft_vk_expert_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, ft_expert_choice r,
                          bool acc);
+/* Weights that are repacked for cooperative matrices when they are bound. */
+bool ft_vk_packs(const ft_vk *v, const ft_weight *w);
+uint64_t ft_vk_packed_bytes(const ft_weight *w);
+void ft_vk_pack(ft_vk *v, const ft_weight *w, void *to, const void *from);
 void ft_vk_centroid_head(ft_dev *d, ft_mat y, ft_mat x, ft_mat score, const ft_weight *w,
                          const int32_t *order, int top);
 

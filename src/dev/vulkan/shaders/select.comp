@@ -17,7 +17,8 @@ layout(push_constant, scalar) uniform Push {
     int K;
 } a;
 
-shared float best[WG];
+const int RANKED = 512;
+shared float best[WG], ranked[RANKED];
 shared int at[WG];
 
 float number(float x)
@@ -74,6 +75,32 @@ int join(F32 x, I32 part)
     return first_of(v, k);
 }
 
+/* The experts of a row with at most RANKED of them: each value counts those before it. */
+void route_ranked(F32 x, int n, I32 id, F32 w)
+{
+    const int me = int(gl_LocalInvocationIndex);
+    float sum = 0.0;
+    for (int e = me; e < n; e += WG) ranked[e] = x.v[e];
+    barrier();
+    for (int e = me; e < n; e += WG) {
+        const float v = number(ranked[e]);
+        int rank = 0;
+        for (int j = 0; j < n; j++) rank += before(number(ranked[j]), j, v, e) ? 1 : 0;
+        if (rank < a.K) at[rank] = e;
+    }
+    barrier();
+    const float top = max(-3.4028235e38, number(ranked[at[0]]));
+    for (int e = me; e < n; e += WG) sum += exp_of(ranked[e] - top);
+    const float all = wg_sum(sum);
+    if (me < a.K) best[me] = exp_of(ranked[at[me]] - top) / all;
+    barrier();
+    if (me >= a.K) return;
+    precise float picked = 0.0;
+    for (int i = 0; i < a.K; i++) picked += best[i];
+    id.v[me] = at[me];
+    w.v[me] = best[me] / max(picked, 6.103515625e-5);
+}
+
 void main()
 {
     const int t = int(gl_WorkGroupID.x), n = cols(a.x), me = int(gl_LocalInvocationIndex);
@@ -91,6 +118,10 @@ void main()
         return;
     }
     I32 id = I32(a.id + 4ul * uint64_t(t * a.K));
+    if (OP == ROUTE && n <= RANKED && a.K <= WG) {
+        route_ranked(x, n, id, F32(a.w + 4ul * uint64_t(t * a.K)));
+        return;
+    }
     float bound = INF;
     int last = -1;
     for (int i = 0; i < a.K; i++) {

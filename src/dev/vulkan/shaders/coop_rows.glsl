@@ -1,0 +1,59 @@
+/* coop_rows.glsl - which rows of x a workgroup of few.comp or many.comp multiplies, with which
+ * matrix, and where the results go. */
+layout(push_constant, scalar) uniform Push {
+    ADDRESS w, x, y, scale, plan, matrix; /* matrix: bytes of one expert's weights */
+    int n, k, T, x_rs, y_rs, y_hs, y_d;
+    uint row_bytes;
+    int acc, K; /* K: rows of x are pairs / K */
+    int rows;   /* of a group, at most */
+    uint magic; /* coop_weights.glsl */
+} a;
+
+layout(buffer_reference, scalar, buffer_reference_align = 4) readonly buffer Tiles {
+    int n, pad;
+    ivec3 v[]; /* expert, first pair, pairs */
+};
+
+struct Group {
+    ADDRESS w;
+    float scale;
+    int first, n; /* rows, or places in the list of pairs; n == 0: none */
+};
+
+Group group_of()
+{
+    Group r;
+    int expert = 0;
+    r.first = int(gl_WorkGroupID.y) * a.rows;
+    r.n = min(a.rows, a.T - r.first);
+    if (EXPERTS == PLANNED) {
+        const ivec3 tile = Tiles(a.plan).v[gl_WorkGroupID.y];
+        expert = tile.x;
+        r.first = tile.y;
+        r.n = int(gl_WorkGroupID.y) < Tiles(a.plan).n ? tile.z : 0;
+    }
+    if (EXPERTS == DIRECT) {
+        expert = I32(a.plan).v[gl_WorkGroupID.y];
+        r.n = 1;
+    }
+    r.w = a.w + a.matrix * uint64_t(expert);
+    r.scale = (a.scale != 0ul ? F32(a.scale).v[expert] : 1.0) / X_SCALE;
+    return r;
+}
+
+/* Row i of the group in y; in x it is this divided by K. */
+int row_at(Group r, int i)
+{
+    if (EXPERTS != PLANNED) return r.first + i;
+    return I32(a.plan + 8ul + 12ul * uint64_t(gl_NumWorkGroups.y)).v[r.first + i];
+}
+
+void store(Group r, int i, int o, float sum)
+{
+    if (o >= a.n || i >= r.n) return;
+    F32 y = F32(a.y + 4ul * uint64_t(int64_t(row_at(r, i)) * a.y_rs +
+                                     int64_t(o / a.y_d) * a.y_hs + o % a.y_d));
+    precise float v = sum * r.scale;
+    if (a.acc != 0) v = y.v[0] + v;
+    y.v[0] = v;
+}
