@@ -104,7 +104,7 @@ static inline ft_dev *inv_dev_ranks(int threads)
  * its first device if that is a CPU, else a CPU without layers. */
 static inline ft_dev *inv_dev(int threads)
 {
-    char list[200];
+    char list[200], *rest = NULL; /* drivers use strtok */
     ft_dev *dev[FT_SPLIT_MAX];
     int n = 0;
     const char *names = getenv("FT_TEST_DEV");
@@ -112,7 +112,8 @@ static inline ft_dev *inv_dev(int threads)
     if (!strcmp(list, "mpi")) return inv_dev_ranks(threads);
     if (!strchr(list, ',')) return inv_dev_named(list, threads);
     if (strncmp(list, "cpu", 3)) dev[n++] = ft_dev_cpu(threads);
-    for (char *at = strtok(list, ","); at && n < FT_SPLIT_MAX; at = strtok(NULL, ","))
+    for (char *at = strtok_r(list, ",", &rest); at && n < FT_SPLIT_MAX;
+         at = strtok_r(NULL, ",", &rest))
         dev[n++] = inv_dev_named(at, threads);
     return inv_dev_split(dev, n, dev[0]->cpu && strncmp(names, "cpu", 3));
 }

@@ -74,15 +74,18 @@ void ft_vk_fill(ft_vk *v, VkBuffer to, uint64_t at, uint64_t bytes)
     c->part = (VkBufferCopy){.dstOffset = at, .size = bytes};
 }
 
-static void write_barrier(VkCommandBuffer cmd)
+/* copies: there are copies before or after it. */
+static void write_barrier(VkCommandBuffer cmd, bool copies)
 {
-    const VkPipelineStageFlags stages =
-        VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
-    const VkMemoryBarrier all = {
-        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
-        .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
-        .dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT |
-                         VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT};
+    VkPipelineStageFlags stages = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT;
+    VkMemoryBarrier all = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+                           .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT,
+                           .dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT};
+    if (copies) {
+        stages |= VK_PIPELINE_STAGE_TRANSFER_BIT;
+        all.srcAccessMask |= VK_ACCESS_TRANSFER_WRITE_BIT;
+        all.dstAccessMask |= VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
+    }
     vkCmdPipelineBarrier(cmd, stages, stages, 0, 1, &all, 0, NULL, 0, NULL);
 }
 
@@ -93,13 +96,21 @@ static void write_dispatch(const ft_vk *v, VkCommandBuffer cmd, const ft_vk_comm
     vkCmdDispatch(cmd, c->grid[0], c->grid[1], c->grid[2]);
 }
 
+/* Whether the barrier at index i of the list separates dispatches from each other alone. The first
+ * one also waits for command buffers that were submitted before. */
+static bool between_dispatches(const ft_vk *v, int i)
+{
+    return i > 0 && i + 1 < v->n_list && v->list[i - 1].kind == FT_VK_DISPATCH &&
+           v->list[i + 1].kind == FT_VK_DISPATCH;
+}
+
 static void write_commands(ft_vk *v, VkCommandBuffer cmd)
 {
     ft_vk_pipelines_compile(v);
     for (int i = 0; i < v->n_list && !v->error; i++) {
         const ft_vk_command *c = &v->list[i];
         switch (c->kind) {
-        case FT_VK_BARRIER: write_barrier(cmd); break;
+        case FT_VK_BARRIER: write_barrier(cmd, !between_dispatches(v, i)); break;
         case FT_VK_DISPATCH: write_dispatch(v, cmd, c); break;
         case FT_VK_COPY: vkCmdCopyBuffer(cmd, c->from, c->to, 1, &c->part); break;
         case FT_VK_FILL: vkCmdFillBuffer(cmd, c->to, c->part.dstOffset, c->part.size, 0); break;
