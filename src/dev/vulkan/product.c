@@ -326,7 +326,7 @@ static plan plan_of(ft_vk *v, ft_expert_choice r, int T, int E, coop_share coop)
     if (coop == COOP_ALL) {
         p.direct = pairs <= FEW;
         p.many = pairs > 16 * (size_t)E;
-        p.rows = p.many ? 64 : pairs > 8 * (size_t)E ? 16 : 8;
+        p.rows = pairs > 40 * (size_t)E ? 128 : p.many ? 64 : pairs > 8 * (size_t)E ? 16 : 8;
     }
     p.tiles = p.direct ? pairs
                        : FT_MIN(pairs, ft_vk_groups(pairs, (size_t)p.rows) + (size_t)E);
