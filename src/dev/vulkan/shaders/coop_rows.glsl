@@ -45,11 +45,16 @@ Group group_of()
     return r;
 }
 
-/* Row i of the group in y; in x it is this divided by K. */
+/* Row i of the group in y, and in x. */
 int row_at(Group r, int i)
 {
     if (EXPERTS != PLANNED) return r.first + i;
     return I32(a.plan + 8ul + 12ul * uint64_t(gl_NumWorkGroups.y)).v[r.first + i];
+}
+
+int source_at(Group r, int i)
+{
+    return EXPERTS == 0 ? r.first + i : row_at(r, i) / a.K;
 }
 
 F32 output_at(Group r, int i, int o)
