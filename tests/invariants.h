@@ -104,7 +104,7 @@ static inline ft_dev *inv_dev_ranks(int threads)
  * its first device if that is a CPU, else a CPU without layers. */
 static inline ft_dev *inv_dev(int threads)
 {
-    char list[200], *rest = NULL; /* drivers use strtok */
+    char list[200], *at = list; /* not strtok, which drivers use */
     ft_dev *dev[FT_SPLIT_MAX];
     int n = 0;
     const char *names = getenv("FT_TEST_DEV");
@@ -112,9 +112,12 @@ static inline ft_dev *inv_dev(int threads)
     if (!strcmp(list, "mpi")) return inv_dev_ranks(threads);
     if (!strchr(list, ',')) return inv_dev_named(list, threads);
     if (strncmp(list, "cpu", 3)) dev[n++] = ft_dev_cpu(threads);
-    for (char *at = strtok_r(list, ",", &rest); at && n < FT_SPLIT_MAX;
-         at = strtok_r(NULL, ",", &rest))
+    while (*at && n < FT_SPLIT_MAX) {
+        char *end = at + strcspn(at, ","), *next = *end ? end + 1 : end;
+        *end = 0;
         dev[n++] = inv_dev_named(at, threads);
+        at = next;
+    }
     return inv_dev_split(dev, n, dev[0]->cpu && strncmp(names, "cpu", 3));
 }
 
