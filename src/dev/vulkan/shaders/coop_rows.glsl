@@ -29,10 +29,11 @@ Group group_of()
     r.first = int(gl_WorkGroupID.y) * a.rows;
     r.n = min(a.rows, a.T - r.first);
     if (EXPERTS == PLANNED) {
-        const ivec3 tile = Tiles(a.plan).v[gl_WorkGroupID.y];
+        ivec3 tile = ivec3(0); /* the list has fewer tiles than the grid */
+        if (int(gl_WorkGroupID.y) < Tiles(a.plan).n) tile = Tiles(a.plan).v[gl_WorkGroupID.y];
         expert = tile.x;
         r.first = tile.y;
-        r.n = int(gl_WorkGroupID.y) < Tiles(a.plan).n ? tile.z : 0;
+        r.n = tile.z;
     }
     if (EXPERTS == DIRECT) {
         expert = I32(a.plan).v[gl_WorkGroupID.y];
