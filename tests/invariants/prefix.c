@@ -97,8 +97,8 @@ static size_t head_cell(const ft_slot *s, int c, unsigned char *out)
 {
     const ft_cache *cache = s->e->cache;
     const ft_kv *kv = &ft_cache_kv(cache)[s->e->m->L];
-    const int32_t *table = ft_cache_pages(cache, kv->space) +
-                           ft_seq_slot(s->seq) * ft_cache_pages_per_seq(cache);
+    const int32_t *table =
+        ft_cache_pages(cache, kv->space) + ft_seq_slot(s->seq) * ft_cache_pages_per_seq(cache);
     const size_t page = (size_t)table[c / FT_PAGE_ROWS], row = (size_t)(c % FT_PAGE_ROWS);
     ft_dev *d = s->e->m->dev;
     d->download(d, out, kv->k + page * kv->k_page + row * kv->k_row, kv->k_row);

@@ -4,12 +4,12 @@
 #include <stddef.h>
 
 enum {
-    CHUNK = 2048,       /* draw.glsl */
-    BINS = 1024,        /* draw.glsl */
-    PICKS = 2048,       /* draw.glsl */
-    STATE_BYTES = 56,   /* State of draw.glsl */
-    BLOCKS = 32,        /* workgroups that share the chunks of a row, at most, */
-    ALL_BLOCKS = 512,   /* and of all rows together */
+    CHUNK = 2048,     /* draw.glsl */
+    BINS = 1024,      /* draw.glsl */
+    PICKS = 2048,     /* draw.glsl */
+    STATE_BYTES = 56, /* State of draw.glsl */
+    BLOCKS = 32,      /* workgroups that share the chunks of a row, at most, */
+    ALL_BLOCKS = 512, /* and of all rows together */
 };
 
 enum ft_vk_draw_scan { DRAW_BEST, DRAW_WEIGH, DRAW_COLLECT, DRAW_SUM, DRAW_CHOOSE };
@@ -39,9 +39,9 @@ static uint64_t take(uint64_t *at, size_t bytes)
 static bool draw_places(ft_vk *v, draw_args *a, size_t n)
 {
     const size_t T = FT_DRAW_ROWS, all = ALL_BLOCKS, u64 = sizeof(uint64_t), u32 = sizeof(uint32_t);
-    uint64_t at = ft_vk_scratch(v, FT_VK_SCRATCH_DRAW,
-                                T * (STATE_BYTES + (PICKS + n) * u64) +
-                                    all * (u64 + BINS * (u64 + u32)));
+    uint64_t at =
+        ft_vk_scratch(v, FT_VK_SCRATCH_DRAW,
+                      T * (STATE_BYTES + (PICKS + n) * u64) + all * (u64 + BINS * (u64 + u32)));
     if (!at) return false;
     a->row = take(&at, T * STATE_BYTES);
     a->best = take(&at, all * u64);

@@ -153,8 +153,8 @@ void ft_vk_free(ft_dev *d, void *p)
     piece_free(v, p);
 }
 
-/* Outgrown memory stays until the recorded steps are dropped, which may contain its address; so that
- * it is not more than what is in use, a size at least doubles. */
+/* Outgrown memory stays until the recorded steps, which may contain its address, are dropped; so
+ * that it is not more than what is in use, a size at least doubles. */
 uint64_t ft_vk_scratch(ft_vk *v, ft_vk_scratch_id which, size_t bytes)
 {
     if (bytes <= v->scratch_bytes[which]) return ft_vk_address(v->scratch[which]);

@@ -1,6 +1,6 @@
-/* Compute pipelines: one for each shader and set of specialisation constants, made when a step first
- * needs it, the new ones of a step at the same time. The driver's compiled code is kept in a file of
- * the cache folder. */
+/* Compute pipelines: one for each shader and set of specialisation constants, made when a step
+ * first needs it, the new ones of a step at the same time. The driver's compiled code is kept in a
+ * file of the cache folder. */
 #include "dev/vulkan/vulkan.h"
 
 #include "base/file.h"
@@ -44,18 +44,28 @@ static const struct {
     const uint32_t *code;
     size_t bytes;
 } shader[FT_VK_SHADERS] = {
-    [FT_VK_EACH] = SHADER(each),     [FT_VK_NORM] = SHADER(norm),
-    [FT_VK_ANGLES] = SHADER(angles), [FT_VK_EMBED] = SHADER(embed),
-    [FT_VK_LINEAR] = SHADER(linear), [FT_VK_PLAN] = SHADER(plan),
-    [FT_VK_SELECT] = SHADER(select), [FT_VK_CENTROID] = SHADER(centroid),
-    [FT_VK_KV_PUT] = SHADER(kv_put), [FT_VK_ATTEND] = SHADER(attend),
-    [FT_VK_FOLD] = SHADER(fold),     [FT_VK_JOIN] = SHADER(join),
-    [FT_VK_CONV] = SHADER(conv),     [FT_VK_DELTA] = SHADER(delta),
-    [FT_VK_DRAW] = SHADER(draw),     [FT_VK_DRAW_ROW] = SHADER(draw_row),
+    [FT_VK_EACH] = SHADER(each),
+    [FT_VK_NORM] = SHADER(norm),
+    [FT_VK_ANGLES] = SHADER(angles),
+    [FT_VK_EMBED] = SHADER(embed),
+    [FT_VK_LINEAR] = SHADER(linear),
+    [FT_VK_PLAN] = SHADER(plan),
+    [FT_VK_SELECT] = SHADER(select),
+    [FT_VK_CENTROID] = SHADER(centroid),
+    [FT_VK_KV_PUT] = SHADER(kv_put),
+    [FT_VK_ATTEND] = SHADER(attend),
+    [FT_VK_FOLD] = SHADER(fold),
+    [FT_VK_JOIN] = SHADER(join),
+    [FT_VK_CONV] = SHADER(conv),
+    [FT_VK_DELTA] = SHADER(delta),
+    [FT_VK_DRAW] = SHADER(draw),
+    [FT_VK_DRAW_ROW] = SHADER(draw_row),
     [FT_VK_DELTA_SHUFFLE] = SHADER(delta_shuffle),
-    [FT_VK_LAYOUT] = SHADER(layout), [FT_VK_PACK] = SHADER(pack),
+    [FT_VK_LAYOUT] = SHADER(layout),
+    [FT_VK_PACK] = SHADER(pack),
     [FT_VK_HALVES] = SHADER(halves),
-    [FT_VK_FEW] = SHADER(few),       [FT_VK_MANY] = SHADER(many),
+    [FT_VK_FEW] = SHADER(few),
+    [FT_VK_MANY] = SHADER(many),
     [FT_VK_ATTEND_COOP] = SHADER(attend_coop),
 };
 

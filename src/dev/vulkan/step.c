@@ -283,8 +283,7 @@ void ft_vk_record(ft_dev *d, const ft_batch *b)
     const size_t at = (size_t)v->ring_at * v->batch_bytes;
     v->batch_at = v->batch_stage.host + at;
     stage_batch(v, b);
-    ft_vk_copy(v, v->batch_stage.buffer, v->batch_mem.buffer,
-               (VkBufferCopy){at, 0, v->batch_used});
+    ft_vk_copy(v, v->batch_stage.buffer, v->batch_mem.buffer, (VkBufferCopy){at, 0, v->batch_used});
     v->staged = true;
 }
 

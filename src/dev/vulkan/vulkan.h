@@ -190,8 +190,8 @@ typedef struct ft_vk {
     VkCommandBuffer ring[FT_VK_RING];
     uint64_t ring_value[FT_VK_RING]; /* of the timeline when it has run */
     unsigned ring_at;
-    VkCommandBuffer cmd;   /* open, or NULL */
-    ft_vk_command *list;   /* its commands */
+    VkCommandBuffer cmd; /* open, or NULL */
+    ft_vk_command *list; /* its commands */
     int n_list, cap_list;
     VkCommandBuffer again; /* submitted by the next commit again (keep_ops) */
     bool dirty;            /* commands since the last barrier */
@@ -281,8 +281,8 @@ void ft_vk_barrier(ft_vk *v);
 /* Copies, and sets to zero, after a barrier. */
 void ft_vk_copy(ft_vk *v, VkBuffer from, VkBuffer to, VkBufferCopy part);
 void ft_vk_fill(ft_vk *v, VkBuffer to, uint64_t at, uint64_t bytes);
-void ft_vk_flush(ft_vk *v); /* submits the open command buffer */
-void ft_vk_wait(ft_vk *v);  /* until everything has run */
+void ft_vk_flush(ft_vk *v);     /* submits the open command buffer */
+void ft_vk_wait(ft_vk *v);      /* until everything has run */
 void ft_vk_drop_kept(ft_vk *v); /* waits too */
 void ft_vk_batch_reserve(ft_vk *v, size_t bytes);
 void ft_vk_record(ft_dev *d, const ft_batch *b);

@@ -1,6 +1,6 @@
-/* The convolution of a gated delta net. FEW: an invocation computes a channel of all rows of a span,
- * and then its window. Otherwise it computes one row (ROWS), and the window, the last inputs, which
- * all rows read, changes in a second dispatch (WINDOW). */
+/* The convolution of a gated delta net. FEW: an invocation computes a channel of all rows of a
+ * span, and then its window. Otherwise it computes one row (ROWS), and the window, the last inputs,
+ * which all rows read, changes in a second dispatch (WINDOW). */
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
