@@ -17,12 +17,13 @@ static void linear_blocks(ft_optest *t, const int *n)
     t_check_gaps(t, y);
 }
 #define BLOCKS(type)                                                                               \
-    {1, 2048, 48, type}, {2, 3072, 8208, type}, {4, 5120, 80, type}, {8, 1280, 33, type}, {9, 1024, 40, type},            \
+    {1, 2048, 48, type}, {4, 5120, 80, type}, {8, 1280, 33, type}, {9, 1024, 40, type},            \
         {17, 2304, 16, type}, {33, 1536, 20, type}, {65, 2560, 130, type},                         \
     {                                                                                              \
         140, 1792, 257, type                                                                       \
     }
-OPTEST_ROWS(linear_blocks, BLOCKS(FT_Q4_K), BLOCKS(FT_Q5_K), BLOCKS(FT_Q6_K), BLOCKS(FT_IQ4_XS))
+OPTEST_ROWS(linear_blocks, {2, 3072, 8208, FT_Q4_K}, BLOCKS(FT_Q4_K), BLOCKS(FT_Q5_K),
+            BLOCKS(FT_Q6_K), BLOCKS(FT_Q8_0))
 
 static void moe_blocks(ft_optest *t, const int *n)
 {

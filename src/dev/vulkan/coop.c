@@ -6,11 +6,12 @@
 #include <string.h>
 
 enum {
-    COOP_FEATURES = 1000506000, /* VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR */
-    COOP_SHAPE = 1000506001,    /* VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR */
-    COOP_F16 = 0,               /* VkComponentTypeKHR */
+    /* VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR, and of a shape */
+    COOP_FEATURES = 1000506000,
+    COOP_SHAPE = 1000506001,
+    COOP_F16 = 0, /* VkComponentTypeKHR */
     COOP_F32 = 1,
-    COOP_SUBGROUP = 3, /* VkScopeKHR */
+    COOP_SUBGROUP = 3,   /* VkScopeKHR */
     COOP_SHARED = 40960, /* bytes of shared memory that many.comp and attention need */
     SHAPES = 256,
 };
@@ -50,8 +51,7 @@ static bool has_extension(VkPhysicalDevice gpu)
     vkEnumerateDeviceExtensionProperties(gpu, NULL, &n, NULL);
     VkExtensionProperties *all = ft_new_n(VkExtensionProperties, n + 1);
     if (vkEnumerateDeviceExtensionProperties(gpu, NULL, &n, all) < 0) n = 0;
-    for (uint32_t i = 0; i < n; i++)
-        found = found || !strcmp(all[i].extensionName, FT_VK_COOP);
+    for (uint32_t i = 0; i < n; i++) found = found || !strcmp(all[i].extensionName, FT_VK_COOP);
     ft_free(all);
     return found;
 }

@@ -54,8 +54,8 @@ static void run(ft_vk *v, const linear_args *a, const ft_weight *w, tiling t, si
 /* ---- cooperative matrices ---- */
 
 enum {
-    PAIRED = 32,       /* rows up to which gate and up are one dispatch */
-    FEW = 64,          /* rows up to which few.comp is used */
+    PAIRED = 32, /* rows up to which gate and up are one dispatch */
+    FEW = 64,    /* rows up to which few.comp is used */
     ENOUGH_TILES = 512,
     COOP_BLOCK = 256,  /* columns of a block: coop_weights.glsl */
     PACKED_Q6_K = 224, /* bytes of a block of Q6_K there; the others have their size */
@@ -96,8 +96,8 @@ static size_t coop_row_bytes(const ft_weight *w)
 
 uint64_t ft_vk_packed_bytes(const ft_weight *w)
 {
-    const uint64_t row = w->type == FT_Q6_K ? (uint64_t)(w->k / COOP_BLOCK) * PACKED_Q6_K
-                                            : (uint64_t)w->row_bytes;
+    const uint64_t row =
+        w->type == FT_Q6_K ? (uint64_t)(w->k / COOP_BLOCK) * PACKED_Q6_K : (uint64_t)w->row_bytes;
     return row * (uint64_t)w->n * (uint64_t)w->E;
 }
 
@@ -124,12 +124,11 @@ static uint64_t halves_of(ft_vk *v, ft_mat x, ft_vk_scratch_id where)
     const struct {
         uint64_t x, y;
         int32_t x_rs, k;
-    } a = {ft_vk_address(x.p),
-           ft_vk_scratch(v, where, (size_t)x.T * (size_t)k * sizeof(uint16_t)),
+    } a = {ft_vk_address(x.p), ft_vk_scratch(v, where, (size_t)x.T * (size_t)k * sizeof(uint16_t)),
            x.rs, k};
     if (a.y)
-        FT_VK_RUN(v, FT_VK_HALVES, FT_VK_SPEC(0), a, ft_vk_groups((size_t)k, 8 * 128),
-                  (size_t)x.T, 1);
+        FT_VK_RUN(v, FT_VK_HALVES, FT_VK_SPEC(0), a, ft_vk_groups((size_t)k, 8 * 128), (size_t)x.T,
+                  1);
     return a.y;
 }
 
@@ -171,8 +170,7 @@ static void few(ft_vk *v, coop_args *a, const ft_weight *w, uint32_t nt, size_t 
     const size_t n = ft_vk_groups((size_t)a->n, 16 * (8 / share));
     const size_t x = FT_MIN(n, (size_t)FT_VK_GRID);
     a->rows = experts == DIRECT ? 1 : (int32_t)(8 * nt);
-    const uint32_t *spec =
-        FT_VK_SPEC(w->type, nt, share, fours, (uint32_t)experts, v->order, glu);
+    const uint32_t *spec = FT_VK_SPEC(w->type, nt, share, fours, (uint32_t)experts, v->order, glu);
     ft_vk_dispatch(v, FT_VK_FEW, spec, a, sizeof *a, x, groups, ft_vk_groups(n, x));
 }
 
@@ -305,9 +303,8 @@ void ft_vk_route(ft_dev *d, ft_expert_choice r, ft_mat x)
 
 /* How the pairs of rows and experts of a step are multiplied. */
 typedef struct plan {
-    uint64_t at;  /* the list of plan.comp, or the experts of the pairs */
-    uint64_t ids; /* the experts of the pairs */
-    size_t pairs, tiles;
+    uint64_t at; /* the list of plan.comp, or the experts of the pairs */
+    size_t tiles;
     tiling t;    /* of linear.comp */
     int rows;    /* of a tile */
     bool direct; /* each pair is a tile of few.comp */
@@ -320,7 +317,8 @@ typedef enum coop_share { COOP_NONE, COOP_SOME, COOP_ALL } coop_share;
 static plan plan_of(ft_vk *v, ft_expert_choice r, int T, int E, coop_share coop)
 {
     const size_t pairs = (size_t)T * (size_t)r.K;
-    plan p = {.ids = ft_vk_address(r.id), .pairs = pairs};
+    const uint64_t ids = ft_vk_address(r.id);
+    plan p = {0};
     p.t = coop == COOP_NONE && pairs <= (size_t)E ? tiling_of(1) : tiling_of(8);
     p.rows = (int)p.t.cols;
     if (coop == COOP_ALL) {
@@ -328,15 +326,13 @@ static plan plan_of(ft_vk *v, ft_expert_choice r, int T, int E, coop_share coop)
         p.many = pairs > 16 * (size_t)E;
         p.rows = pairs > 40 * (size_t)E ? 128 : p.many ? 64 : pairs > 8 * (size_t)E ? 16 : 8;
     }
-    p.tiles = p.direct ? pairs
-                       : FT_MIN(pairs, ft_vk_groups(pairs, (size_t)p.rows) + (size_t)E);
-    p.at = p.direct ? p.ids
-                    : ft_vk_scratch(v, FT_VK_SCRATCH_PLAN, 8 + 12 * p.tiles + 4 * pairs);
+    p.tiles = p.direct ? pairs : FT_MIN(pairs, ft_vk_groups(pairs, (size_t)p.rows) + (size_t)E);
+    p.at = p.direct ? ids : ft_vk_scratch(v, FT_VK_SCRATCH_PLAN, 8 + 12 * p.tiles + 4 * pairs);
     if (!p.at || p.direct) return p;
     const struct {
         uint64_t id, plan;
         int32_t pairs, E, tile, tiles;
-    } a = {p.ids, p.at, (int32_t)pairs, E, p.rows, (int32_t)p.tiles};
+    } a = {ids, p.at, (int32_t)pairs, E, p.rows, (int32_t)p.tiles};
     FT_VK_RUN(v, FT_VK_PLAN, FT_VK_SPEC(0), a, 1, 1, 1);
     return p;
 }

@@ -29,10 +29,11 @@ Group group_of()
     r.first = int(gl_WorkGroupID.y) * a.rows;
     r.n = min(a.rows, a.T - r.first);
     if (EXPERTS == PLANNED) {
-        const ivec3 tile = Tiles(a.plan).v[gl_WorkGroupID.y];
+        ivec3 tile = ivec3(0); /* the list has fewer tiles than the grid */
+        if (int(gl_WorkGroupID.y) < Tiles(a.plan).n) tile = Tiles(a.plan).v[gl_WorkGroupID.y];
         expert = tile.x;
         r.first = tile.y;
-        r.n = int(gl_WorkGroupID.y) < Tiles(a.plan).n ? tile.z : 0;
+        r.n = tile.z;
     }
     if (EXPERTS == DIRECT) {
         expert = I32(a.plan).v[gl_WorkGroupID.y];
@@ -45,11 +46,16 @@ Group group_of()
     return r;
 }
 
-/* Row i of the group in y; in x it is this divided by K. */
+/* Row i of the group in y, and in x. */
 int row_at(Group r, int i)
 {
     if (EXPERTS != PLANNED) return r.first + i;
     return I32(a.plan + 8ul + 12ul * uint64_t(gl_NumWorkGroups.y)).v[r.first + i];
+}
+
+int source_at(Group r, int i)
+{
+    return EXPERTS == 0 ? r.first + i : row_at(r, i) / a.K;
 }
 
 F32 output_at(Group r, int i, int o)

@@ -152,7 +152,8 @@ void main()
             precise float d = beta[r] * (value[r * COLUMNS + me / 4] - seen);
             advance(r, d, q);
             const float o = dot_of(ROWS + r, q);
-            if (j < S && q == 0) row_of(a.o, int64_t(t + r) * a.o_rs + int64_t(h) * a.o_hs).v[j] = o;
+            F32 to = row_of(a.o, int64_t(t + r) * a.o_rs + int64_t(h) * a.o_hs);
+            if (j < S && q == 0) to.v[j] = o;
             if (sp.tentative != 0) put_journal(rows + first + r, r, h, kh, j, d);
         }
     }

@@ -73,7 +73,7 @@ void stage(Group rows, int b, int warp, int lane)
     const int k = 256 * b + 128 * (lane / 16) + 64 * (t / 2) + 16 * (t % 2) + 4 * (lane / 4 % 4);
     subgroupBarrier();
     for (int i = 0; i < rows.n; i++) {
-        const ADDRESS p = a.x + 4ul * (uint64_t(row_at(rows, i) / a.K) * uint64_t(a.x_rs) +
+        const ADDRESS p = a.x + 4ul * (uint64_t(source_at(rows, i)) * uint64_t(a.x_rs) +
                                        uint64_t(k));
         pool[(warp * 8 + i) * 32 + (lane ^ 4 * (i & 1))] = uvec4(four(p), four(p + 128ul));
     }
@@ -176,7 +176,7 @@ void main()
     [[unroll]] for (int i = 0; i < NT; i++) {
         const int c = 8 * i + g;
         seen[i] = c < rows.n;
-        x[i] = a.x + 4ul * (uint64_t(row_at(rows, min(c, rows.n - 1)) / a.K) * uint64_t(a.x_rs) +
+        x[i] = a.x + 4ul * (uint64_t(source_at(rows, min(c, rows.n - 1))) * uint64_t(a.x_rs) +
                             uint64_t(64 * (t / 2) + 16 * (t % 2)));
         [[unroll]] for (int s = 0; s < SETS * SUMS; s++) acc[s / SUMS][s % SUMS][i] = coop_c(0.0);
     }

@@ -25,7 +25,8 @@ uvec2 four(F32 x, int k)
 
 void main()
 {
-    const int i = int(gl_WorkGroupID.x * 128u + gl_LocalInvocationIndex), row = int(gl_WorkGroupID.y);
+    const int i = int(gl_WorkGroupID.x * 128u + gl_LocalInvocationIndex);
+    const int row = int(gl_WorkGroupID.y);
     if (8 * i >= a.k) return;
     const int t = i % 4, word = i / 4 % 4, half_block = i / 16;
     F32 x = F32(a.x + 4ul * uint64_t(row) * uint64_t(a.x_rs));

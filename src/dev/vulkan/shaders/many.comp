@@ -96,7 +96,7 @@ void main()
     [[unroll]] for (int i = 0; i < 4; i++)
         row[i] = rows.w + uint64_t(min(out0 + 8 * i + g, a.n - 1)) * uint64_t(a.row_bytes);
     [[unroll]] for (int i = 0; i < OWN; i++) {
-        const int r = row_at(rows, min(me / 8 + 32 * i, rows.n - 1)) / a.K;
+        const int r = source_at(rows, min(me / 8 + 32 * i, rows.n - 1));
         x[i] = a.x + 2ul * uint64_t(r) * uint64_t(a.k) + uint64_t(16 * (me % 8));
         staged[i] = Words(x[i]).v[0];
     }
