@@ -114,8 +114,8 @@ static bool golden_towers(golden *g, const char *dir, ft_vision *v, bool probe, 
 /* Fills g with the tower's rows and the prompt's positions. */
 static bool golden_vision(golden *g, const char *dir, const char *mmproj, ft_dev *dev, ft_err *err)
 {
-    const bool ref = !strcmp(dev->name, "ref"), cuda = !strcmp(dev->name, "cuda");
-    const double tol = ref ? 1e-9 : cuda ? 1e-4 : 1e-8;
+    const bool ref = !strcmp(dev->name, "ref"), half = !dev->unified; /* towers of GPUs use f16 */
+    const double tol = ref ? 1e-9 : half ? 1e-4 : 1e-8;
     ft_gguf *f;
     ft_vision *v;
     if (!golden_read_images(g, err) || ft_gguf_open(&f, mmproj, true, err)) return false;
@@ -127,7 +127,7 @@ static bool golden_vision(golden *g, const char *dir, const char *mmproj, ft_dev
      * the reference rows. */
     size_t rows = 0;
     for (int k = 0; k < g->n_image; k++) rows += (size_t)g->image[k].n;
-    if (ok && cuda)
+    if (ok && half)
         memcpy(g->image_rows, golden_array(g, "image_embeds"),
                rows * (size_t)g->m->D * sizeof(float));
     return ok;

@@ -41,6 +41,14 @@ static inline int inv_end(void)
 
 /* ---- models ---- */
 
+/* Programs that check several models take names of models, to check only these. */
+static inline bool inv_wanted(int argc, char **argv, const char *model)
+{
+    for (int i = 1; i < argc; i++)
+        if (!strcmp(argv[i], model)) return true;
+    return argc < 2;
+}
+
 static inline ft_dev *inv_dev_named(const char *name, int threads)
 {
     ft_dev *d;
@@ -96,7 +104,7 @@ static inline ft_dev *inv_dev_ranks(int threads)
  * its first device if that is a CPU, else a CPU without layers. */
 static inline ft_dev *inv_dev(int threads)
 {
-    char list[200];
+    char list[200], *at = list; /* not strtok, which drivers use */
     ft_dev *dev[FT_SPLIT_MAX];
     int n = 0;
     const char *names = getenv("FT_TEST_DEV");
@@ -104,8 +112,12 @@ static inline ft_dev *inv_dev(int threads)
     if (!strcmp(list, "mpi")) return inv_dev_ranks(threads);
     if (!strchr(list, ',')) return inv_dev_named(list, threads);
     if (strncmp(list, "cpu", 3)) dev[n++] = ft_dev_cpu(threads);
-    for (char *at = strtok(list, ","); at && n < FT_SPLIT_MAX; at = strtok(NULL, ","))
+    while (*at && n < FT_SPLIT_MAX) {
+        char *end = at + strcspn(at, ","), *next = *end ? end + 1 : end;
+        *end = 0;
         dev[n++] = inv_dev_named(at, threads);
+        at = next;
+    }
     return inv_dev_split(dev, n, dev[0]->cpu && strncmp(names, "cpu", 3));
 }
 

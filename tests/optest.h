@@ -6,8 +6,10 @@
  *   - on the device with other numbers of threads, which must give the same bits;
  *   - for tests of independent rows, with single rows alone, which must give the same bits too.
  * Guards around every block and the gaps between an output's rows must not change.
- *   --dev NAME cpu (default), cuda, vulkan --bench time every shape instead
- *   NAME... only tests whose name contains one of these */
+ *   --dev NAME   cpu (default), cuda, vulkan
+ *   --bench      time every shape instead
+ *   --part I/N   every Nth shape, from the Ith on: several processes share the work
+ *   NAME...      only tests whose name contains one of these */
 #ifndef FT_TESTS_OPTEST_H
 #define FT_TESTS_OPTEST_H
 
@@ -469,13 +471,18 @@ static inline bool t_wanted(const t_case *c, int argc, char **argv, int from)
 
 static inline int t_main(int argc, char **argv, const t_case *const *cases, int n)
 {
-    int at = 1, passed = 0, failed = 0, threads = 0;
+    int at = 1, passed = 0, failed = 0, threads = 0, part = 0, parts = 1, shapes = 0;
     bool bench = false;
     const char *name = "cpu";
     for (; at < argc && argv[at][0] == '-'; at++) {
         if (!strcmp(argv[at], "--bench")) bench = true;
         if (!strcmp(argv[at], "--dev") && at + 1 < argc) name = argv[++at];
         if (!strcmp(argv[at], "--threads") && at + 1 < argc) threads = atoi(argv[++at]);
+        if (!strcmp(argv[at], "--part") && at + 1 < argc &&
+            (sscanf(argv[++at], "%d/%d", &part, &parts) != 2 || part < 1 || parts < part)) {
+            printf("--part %s, want I/N\n0 passed, 1 failed\n", argv[at]);
+            return 1;
+        }
     }
     const bool cpu = !strcmp(name, "cpu");
     const int counts[3] = {bench ? threads : 2, 1, 3}, n_dev = cpu && !bench ? 3 : 1;
@@ -488,6 +495,7 @@ static inline int t_main(int argc, char **argv, const t_case *const *cases, int 
         }
     for (int i = 0; i < n; i++)
         for (int s = 0; s < cases[i]->n_shape && t_wanted(cases[i], argc, argv, at); s++) {
+            if (part && shapes++ % parts != part - 1) continue;
             if (bench)
                 t_bench(cases[i], s, dev[0]);
             else if (t_shape(cases[i], s, ref, dev, n_dev))

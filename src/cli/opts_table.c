@@ -2,7 +2,7 @@
  * the files named here; nothing else lists options.
  *
  * Apart from the variables in these rows the environment is read for the model cache (cli/hub.h),
- * the terminal (TERM, COLUMNS) and two debug switches: FT_CPU and FT_LOG. */
+ * the terminal (TERM, COLUMNS) and three debug switches: FT_CPU, FT_VULKAN and FT_LOG. */
 #include "cli/opts.h"
 #include "cli/opts_rows.h"
 

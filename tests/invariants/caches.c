@@ -103,20 +103,22 @@ static void check_centred_keys(const inv_model *m)
     ft_calibration_free(g, m->m);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    inv_model model[] = {inv_model_golden("qwen35-gqa", NULL, 2),
-                         inv_model_golden("gemma4-gqa", "gemma4-gqa-assistant", 2)};
+    static const char *const model[][2] = {{"qwen35-gqa", NULL},
+                                           {"gemma4-gqa", "gemma4-gqa-assistant"}};
     for (size_t i = 0; i < FT_COUNT(model); i++) {
+        if (!inv_wanted(argc, argv, model[i][0])) continue;
+        inv_model m = inv_model_golden(model[i][0], model[i][1], 2);
         for (int t = 0; t < FT_KV_TYPES; t++) {
-            if (!ft_kv_row_fits((ft_kv_type)t, model[i].m->limits.head_d)) continue;
-            check_types(&model[i], (ft_kv_type)t, (ft_kv_type)t, true);
+            if (!ft_kv_row_fits((ft_kv_type)t, m.m->limits.head_d)) continue;
+            check_types(&m, (ft_kv_type)t, (ft_kv_type)t, true);
         }
-        check_types(&model[i], FT_KV_TURBO3, FT_KV_TURBO3, false);
-        check_types(&model[i], FT_KV_F16, FT_KV_TURBO4, true);
-        check_types(&model[i], FT_KV_TURBO4, FT_KV_TURBO2, false);
-        check_centred_keys(&model[i]);
-        inv_model_close(&model[i]);
+        check_types(&m, FT_KV_TURBO3, FT_KV_TURBO3, false);
+        check_types(&m, FT_KV_F16, FT_KV_TURBO4, true);
+        check_types(&m, FT_KV_TURBO4, FT_KV_TURBO2, false);
+        check_centred_keys(&m);
+        inv_model_close(&m);
     }
     return inv_end();
 }

@@ -73,14 +73,18 @@ static void check_model(const char *name, const char *assistant)
     inv_model_close(&m);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    check_model("qwen35-dense", NULL);
-    check_model("qwen35-gqa", NULL);
-    check_model("qwen35-moe", NULL);
-    check_model("gemma4-dense", "gemma4-dense-assistant");
-    check_model("gemma4-edge", "gemma4-edge-assistant");
-    check_model("gemma4-gqa", "gemma4-gqa-assistant");
-    check_model("gemma4-moe", NULL);
+    static const char *const model[][2] = {
+        {"qwen35-dense", NULL},
+        {"qwen35-gqa", NULL},
+        {"qwen35-moe", NULL},
+        {"gemma4-dense", "gemma4-dense-assistant"},
+        {"gemma4-edge", "gemma4-edge-assistant"},
+        {"gemma4-gqa", "gemma4-gqa-assistant"},
+        {"gemma4-moe", NULL},
+    };
+    for (size_t i = 0; i < FT_COUNT(model); i++)
+        if (inv_wanted(argc, argv, model[i][0])) check_model(model[i][0], model[i][1]);
     return inv_end();
 }

@@ -225,10 +225,12 @@ static void all(const char *name, const char *assistant, bool by_axis, bool ahea
     inv_model_close(&m);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    all("qwen35-gqa", NULL, true, false);
-    all("gemma4-dense", "gemma4-dense-assistant", false, true);
-    all("gemma4-edge", "gemma4-edge-assistant", false, false);
+    if (inv_wanted(argc, argv, "qwen35-gqa")) all("qwen35-gqa", NULL, true, false);
+    if (inv_wanted(argc, argv, "gemma4-dense"))
+        all("gemma4-dense", "gemma4-dense-assistant", false, true);
+    if (inv_wanted(argc, argv, "gemma4-edge"))
+        all("gemma4-edge", "gemma4-edge-assistant", false, false);
     return inv_end();
 }

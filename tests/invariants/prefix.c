@@ -97,8 +97,8 @@ static size_t head_cell(const ft_slot *s, int c, unsigned char *out)
 {
     const ft_cache *cache = s->e->cache;
     const ft_kv *kv = &ft_cache_kv(cache)[s->e->m->L];
-    const int32_t *table = ft_cache_pages(cache, kv->space) +
-                           ft_seq_slot(s->seq) * ft_cache_pages_per_seq(cache);
+    const int32_t *table =
+        ft_cache_pages(cache, kv->space) + ft_seq_slot(s->seq) * ft_cache_pages_per_seq(cache);
     const size_t page = (size_t)table[c / FT_PAGE_ROWS], row = (size_t)(c % FT_PAGE_ROWS);
     ft_dev *d = s->e->m->dev;
     d->download(d, out, kv->k + page * kv->k_page + row * kv->k_row, kv->k_row);
@@ -445,7 +445,7 @@ static void no_folder(const inv_model *m)
     ft_engine_free(e);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     static const char *const model[][2] = {
         {"qwen35-dense", NULL},
@@ -457,6 +457,7 @@ int main(void)
         {"gemma4-moe", NULL},
     };
     for (size_t i = 0; i < FT_COUNT(model); i++) {
+        if (!inv_wanted(argc, argv, model[i][0])) continue;
         inv_model m = inv_model_golden(model[i][0], model[i][1], 1);
         check_shared(&m, 3, FT_KV_F16, NULL);
         head_cells(&m);

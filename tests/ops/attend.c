@@ -87,7 +87,8 @@ static void fill_past(ft_optest *t, const ft_kv *kv, const seq *s, int S)
  * half precision for queries and weights. */
 static double limit(const ft_optest *t, int kt, int vt)
 {
-    const bool halves = !strcmp(t->dev->name, "cuda") && kt != FT_KV_F32 && vt != FT_KV_F32;
+    const bool gpu = !strcmp(t->dev->name, "cuda") || !strcmp(t->dev->name, "vulkan");
+    const bool halves = gpu && kt != FT_KV_F32 && vt != FT_KV_F32;
     if (ft_kv_is_turbo((ft_kv_type)kt)) return 5e-4;
     if (ft_kv_is_turbo((ft_kv_type)vt)) return 1e-5;
     if (halves) return 1e-6;

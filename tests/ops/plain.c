@@ -162,7 +162,8 @@ static void argmax(ft_optest *t, const int *n)
     for (int i = 0; i < rows; i++) as_float[i] = (float)got[i];
     t_expect_values(t, (t_result){as_float, rows, 1}, 0);
 }
-OPTEST_ROWS(argmax, {1, 1}, {3, 100}, {17, 5000}, {2, 65536}, {4, 777, 1}, {2, 300, 0, 1})
+OPTEST_ROWS(argmax, {1, 1}, {3, 100}, {17, 5000}, {2, 65536}, {4, 777, 1}, {2, 300, 0, 1},
+            {3, 20000, 1}, {2, 9000, 0, 1})
 
 static void rope(ft_optest *t, const int *n)
 {

@@ -6,6 +6,8 @@ enum {
     SPLITS = 64,            /* workgroups that share a row's ranges, at most */
     SPLIT_ROWS = 16,        /* more rows fill a device without */
     PART_BYTES = 128 << 20, /* maximum size of partial results */
+    TILE = 16,              /* query vectors of a subgroup: attend_coop.comp */
+    TILES = 4,              /* subgroups of a workgroup there */
 };
 
 void ft_vk_kv_put(ft_dev *d, const ft_kv *kv, ft_mat k, ft_mat v)
@@ -32,14 +34,21 @@ void ft_vk_kv_put(ft_dev *d, const ft_kv *kv, ft_mat k, ft_mat v)
               (size_t)k.T, 1);
 }
 
-/* Push constants of attend.comp and fold.comp. */
+/* Push constants of attend.comp, attend_coop.comp and fold.comp. */
 typedef struct attend_args {
     ft_vk_mat q, o;
     uint64_t k, v, batch, part;
     uint32_t k_page, v_page, k_row, v_row;
     float scale;
-    int32_t window, first, flags, piece, group, ranges;
+    int32_t window, first, flags, piece, group, ranges, rows;
 } attend_args;
+
+/* Whether attend_coop.comp computes it, for any number of rows. */
+static bool coop(const ft_vk *v, const ft_kv *kv, int group)
+{
+    return v->coop && !kv->recent && kv->kt == FT_KV_F16 && kv->vt == FT_KV_F16 &&
+           kv->d % 64 == 0 && kv->d <= 256 && group <= TILE;
+}
 
 /* The positions of one cache: all, or before or in the recent-token window, whose results go to
  * `pieces`. Where few rows have a long context, workgroups share its ranges. */
@@ -56,15 +65,22 @@ static void attend_piece(ft_vk *v, attend_args a, const ft_kv *kv, int T, uint64
     a.v_row = (uint32_t)kv->v_row;
     a.flags |= kv->space == FT_SPACE_WINDOW ? 4 : 0;
     a.part = pieces;
-    if (v->shape.ctx <= RANGE || a.piece == 2 || T > SPLIT_ROWS || a.ranges < 2 ||
-        bytes > PART_BYTES) {
-        FT_VK_RUN(v, FT_VK_ATTEND, FT_VK_SPEC(kt, vt, D, 0), a, heads, rows, 1);
+    const bool split = v->shape.ctx > RANGE && a.piece != 2 && T <= SPLIT_ROWS && a.ranges > 1 &&
+                       bytes <= PART_BYTES;
+    const bool tiled = !a.piece && coop(v, kv, a.group);
+    const size_t tiles = ft_vk_groups(rows, tiled ? (size_t)(TILE / a.group) : 1);
+    const ft_vk_shader shader = tiled ? FT_VK_ATTEND_COOP : FT_VK_ATTEND;
+    const size_t x = tiled ? (size_t)kv->G : heads;
+    if (!split) {
+        FT_VK_RUN(v, shader, FT_VK_SPEC(kt, vt, D, 0, 0, v->order), a, x,
+                  tiled ? ft_vk_groups(tiles, TILES) : rows, 1);
         return;
     }
+    const size_t shares = tiled ? ft_vk_groups((size_t)a.ranges, TILES) : (size_t)a.ranges;
     a.part = ft_vk_scratch(v, FT_VK_SCRATCH_ATTEND, bytes);
     if (!a.part) return;
-    FT_VK_RUN(v, FT_VK_ATTEND, FT_VK_SPEC(kt, vt, D, 1), a, heads, rows,
-              FT_MIN((size_t)a.ranges, (size_t)SPLITS));
+    FT_VK_RUN(v, shader, FT_VK_SPEC(kt, vt, D, 1, 0, v->order), a, x, tiles,
+              FT_MIN(shares, (size_t)SPLITS));
     a.k = pieces;
     FT_VK_RUN(v, FT_VK_FOLD, FT_VK_SPEC(kt, vt, D), a, heads, rows, 1);
 }
@@ -80,7 +96,8 @@ void ft_vk_attend(ft_dev *d, ft_mat o, ft_mat q, const ft_kv *kv, ft_attn p)
                      .first = p.first,
                      .flags = (p.out ? 1 : 0) | (p.ahead ? 2 : 0),
                      .group = q.H / kv->G,
-                     .ranges = (v->batch.pages_per_seq * FT_PAGE_ROWS + RANGE - 1) / RANGE};
+                     .ranges = (v->batch.pages_per_seq * FT_PAGE_ROWS + RANGE - 1) / RANGE,
+                     .rows = q.T};
     assert(kv->d <= FT_VK_HEAD);
     if (!kv->recent) {
         attend_piece(v, a, kv, q.T, 0);

@@ -1,6 +1,9 @@
 /* The gated delta net. */
 #include "dev/vulkan/vulkan.h"
 
+/* What a dispatch of conv.comp computes. */
+enum ft_vk_conv_part { CONV_ROWS, CONV_WINDOW, CONV_FEW };
+
 void ft_vk_conv(ft_dev *d, ft_mat y, ft_mat u, ft_vec w, const ft_delta *s)
 {
     ft_vk *v = (ft_vk *)d;
@@ -19,8 +22,12 @@ void ft_vk_conv(ft_dev *d, ft_mat y, ft_mat u, ft_vec w, const ft_delta *s)
            s->J};
     const size_t columns = ft_vk_groups((size_t)s->CH, 128);
     assert(s->C <= FT_VK_TAPS);
-    FT_VK_RUN(v, FT_VK_CONV, FT_VK_SPEC(0), a, columns, (size_t)u.T, 1);
-    FT_VK_RUN(v, FT_VK_CONV, FT_VK_SPEC(1), a, columns, (size_t)v->shape.S, 1);
+    if (v->shape.rows <= FT_DECODE_ROWS) {
+        FT_VK_RUN(v, FT_VK_CONV, FT_VK_SPEC(CONV_FEW), a, columns, (size_t)v->shape.S, 1);
+        return;
+    }
+    FT_VK_RUN(v, FT_VK_CONV, FT_VK_SPEC(CONV_ROWS), a, columns, (size_t)u.T, 1);
+    FT_VK_RUN(v, FT_VK_CONV, FT_VK_SPEC(CONV_WINDOW), a, columns, (size_t)v->shape.S, 1);
 }
 
 void ft_vk_delta_rule(ft_dev *d, ft_mat o, ft_mat y, ft_mat a, ft_mat b, ft_vec A, ft_vec dt,
@@ -48,6 +55,7 @@ void ft_vk_delta_rule(ft_dev *d, ft_mat o, ft_mat y, ft_mat a, ft_mat b, ft_vec 
               b.rs,
               s->J,
               s->Hk | s->Hv << 16};
-    FT_VK_RUN(v, FT_VK_DELTA, FT_VK_SPEC((uint32_t)s->S), args, (size_t)s->Hv, (size_t)v->shape.S,
+    const ft_vk_shader shader = v->shuffles ? FT_VK_DELTA_SHUFFLE : FT_VK_DELTA;
+    FT_VK_RUN(v, shader, FT_VK_SPEC((uint32_t)s->S), args, (size_t)s->Hv, (size_t)v->shape.S,
               ft_vk_groups((size_t)s->S, 32));
 }

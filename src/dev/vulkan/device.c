@@ -170,9 +170,10 @@ bool ft_dev_vulkan_info(int index, ft_dev_info *out)
         snprintf(out->name, sizeof out->name, "%.159s", p.properties.deviceName);
         snprintf(out->driver, sizeof out->driver, "%.120s %.120s", driver.driverName,
                  driver.driverInfo);
-        snprintf(out->features, sizeof out->features, "Vulkan %u.%u",
+        snprintf(out->features, sizeof out->features, "Vulkan %u.%u%s",
                  VK_API_VERSION_MAJOR(p.properties.apiVersion),
-                 VK_API_VERSION_MINOR(p.properties.apiVersion));
+                 VK_API_VERSION_MINOR(p.properties.apiVersion),
+                 ft_vk_coop_offered(instance, gpu[index]) ? ", cooperative matrices" : "");
         snprintf(out->lacks, sizeof out->lacks, "%s", missing ? missing : "");
     }
     vkDestroyInstance(instance, NULL);
@@ -200,20 +201,26 @@ int ft_dev_vulkan_discrete(void)
 static bool device_open(ft_vk *v)
 {
     static const char *const wanted[] = {BUDGET, "VK_KHR_portability_subset"};
-    const char *use[FT_COUNT(wanted)];
+    const char *use[FT_COUNT(wanted) + 1];
     uint32_t n, n_use = 0;
     const float priority = 1;
     features f;
+    ft_vk_coop_features coop;
     VkExtensionProperties *all = list_extensions(v->gpu, &n);
     for (size_t i = 0; i < FT_COUNT(wanted); i++)
         if (has_extension(all, n, wanted[i])) use[n_use++] = wanted[i];
     v->budget = has_extension(all, n, wanted[0]);
+    v->coop = ft_vk_coop_offered(v->instance, v->gpu);
     ft_free(all);
     features_init(&f);
     f.core.features.shaderInt64 = VK_TRUE;
     f.v11.storageBuffer16BitAccess = VK_TRUE;
     f.v12.bufferDeviceAddress = f.v12.storageBuffer8BitAccess = VK_TRUE;
     f.v12.scalarBlockLayout = f.v12.timelineSemaphore = VK_TRUE;
+    if (v->coop) {
+        f.v12.pNext = ft_vk_coop_enable(&coop, &f.v12);
+        use[n_use++] = FT_VK_COOP;
+    }
     const VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
                                            .queueFamilyIndex = v->family,
                                            .queueCount = 1,
@@ -233,10 +240,7 @@ static void close_dev(ft_dev *d)
 {
     ft_vk *v = (ft_vk *)d;
     if (v->device) {
-        if (v->kept) {
-            ft_vk_wait(v);
-            ft_vk_drop_kept(v);
-        }
+        if (v->kept) ft_vk_drop_kept(v);
         vkDeviceWaitIdle(v->device);
         ft_vk_pipelines_close(v);
         ft_vk_steps_close(v);
@@ -247,27 +251,30 @@ static void close_dev(ft_dev *d)
     ft_free(v);
 }
 
-/* The batch has the longest list that a step stages; the rest grows on demand. */
+/* A batch that outgrows its memory would drop the recorded steps: there is enough for the rows of a
+ * step, and for the masks of sampling. */
 static ft_status reserve(ft_dev *d, const ft_dev_limits *l, ft_err *err)
 {
-    ft_vk_batch_reserve((ft_vk *)d, (size_t)l->rows * 128);
+    const size_t words = sizeof(uint32_t) * ft_draw_words(l->vocab);
+    ft_vk_batch_reserve((ft_vk *)d, FT_MAX((size_t)l->rows * 128, words));
     return ((ft_vk *)d)->error ? ft_vk_sync(d, err) : FT_OK;
 }
 
 static uint64_t weight_bytes(ft_dev *d, const ft_weight *w)
 {
-    (void)d;
+    if (ft_vk_packs((ft_vk *)d, w)) return ft_arena_alloc_size(ft_vk_packed_bytes(w));
     return ft_arena_alloc_size((uint64_t)w->row_bytes * (uint64_t)w->n * (uint64_t)w->E);
 }
 
-/* Results of experts; partial results of attention (attend.c); pieces of a recent-token window; a
- * part of a block. */
+/* Results of experts; partial results of attention (attend.c); pieces of a recent-token window;
+ * f16 copies of inputs (product.c); a part of a block. */
 static uint64_t step_bytes(ft_dev *d, const ft_dev_limits *l)
 {
     (void)d;
     const uint64_t rows = (uint64_t)l->rows, heads = (uint64_t)l->heads * (uint64_t)(l->head_d + 2);
     const uint64_t experts = rows * (uint64_t)l->experts * (uint64_t)l->k * sizeof(float);
-    return experts + (l->recent ? 2 * rows * heads * sizeof(float) : 0) + (192u << 20);
+    const uint64_t halves = 2 * rows * (uint64_t)FT_MAX(l->k, l->experts * l->expert_k);
+    return experts + halves + (l->recent ? 2 * rows * heads * sizeof(float) : 0) + (192u << 20);
 }
 
 static double read_rate(ft_dev *d)
@@ -293,12 +300,14 @@ static const ft_ops ops = {
     .softcap = ft_vk_softcap,
     .gather = ft_vk_gather,
     .argmax = ft_vk_argmax,
+    .draw = ft_vk_draw,
     .scatter = ft_vk_scatter,
     .conv = ft_vk_conv,
     .delta_rule = ft_vk_delta_rule,
     .gated_norm = ft_vk_gated_norm,
     .route = ft_vk_route,
     .moe = ft_vk_moe,
+    .moe_shared = ft_vk_moe_shared,
     .expert_linear = ft_vk_expert_linear,
     .centroid_head = ft_vk_centroid_head,
     .layernorm = ft_vk_layernorm,
@@ -319,6 +328,7 @@ static void fill_device(ft_vk *v)
         .name = v->name,
         .threads = 1,
         .pipelined = true,
+        .captures = true,
         .alloc = ft_vk_alloc,
         .free = ft_vk_free,
         .upload = ft_vk_upload,
@@ -332,6 +342,9 @@ static void fill_device(ft_vk *v)
         .record = ft_vk_record,
         .replay = ft_vk_replay,
         .commit = ft_vk_commit,
+        .capture = ft_vk_capture,
+        .capture_pass = ft_vk_capture_pass,
+        .captured = ft_vk_captured,
         .sync = ft_vk_sync,
         .free_bytes = ft_vk_free_bytes,
         .read_rate = read_rate,
@@ -353,13 +366,18 @@ static ft_status choose(ft_vk *v, int index, ft_err *err)
                        "device \"vulkan:%d\", this machine has %u Vulkan device%s", index, n,
                        n == 1 ? "" : "s");
     v->gpu = gpu[index];
+    VkPhysicalDeviceSubgroupProperties group = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES};
     VkPhysicalDeviceMaintenance3Properties limits = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES};
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES, .pNext = &group};
     VkPhysicalDeviceProperties2 p = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
                                      .pNext = &limits};
     vkGetPhysicalDeviceProperties2(v->gpu, &p);
     v->props = p.properties;
     v->most_bytes = limits.maxMemoryAllocationSize;
+    v->shuffles = group.subgroupSize >= 4 &&
+                  (group.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT) &&
+                  (group.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT);
     const char *missing = lacks(v->gpu, &v->props);
     if (!missing && !compute_family(v->gpu, &v->family)) missing = "a compute queue";
     if (!missing) return FT_OK;
@@ -383,6 +401,7 @@ ft_status ft_dev_vulkan(ft_dev **out, int index, ft_err *err)
         close_dev(&v->dev);
         return st;
     }
+    ft_vk_coop_check(v);
     *out = &v->dev;
     return FT_OK;
 }

@@ -7,7 +7,8 @@
 #include <string.h>
 
 enum {
-    BLOCK = 128 << 20, /* a block has this size, or that of one larger allocation */
+    BLOCK = 128 << 20, /* bytes of a block, for allocations of less than LARGE bytes; */
+    LARGE = 16 << 20,  /* others have a block of their own, so that little is lost at the ends */
     STAGE = 32 << 20,
 };
 
@@ -77,7 +78,7 @@ static ft_vk_block *block_open(ft_vk *v, size_t bytes)
     const uint64_t whole = ft_arena_alloc_size(bytes);
     ft_vk_buffer b;
     if (whole > v->most_bytes) return NULL;
-    uint64_t size = FT_MIN(FT_MAX((uint64_t)BLOCK, whole), v->most_bytes);
+    uint64_t size = FT_MIN(whole < LARGE ? (uint64_t)BLOCK : whole, v->most_bytes);
     size -= size % FT_ARENA_ALIGN;
     VkResult r = ft_vk_buffer_open(v, &b, size, false);
     if (r && size > whole) r = ft_vk_buffer_open(v, &b, size = whole, false);
@@ -132,10 +133,7 @@ void *ft_vk_alloc(ft_dev *d, size_t bytes)
         return p;
     }
     v->keep_not = true; /* a step that is submitted again must not clear memory */
-    ft_vk_barrier(v);
-    VkCommandBuffer cmd = ft_vk_cmd(v);
-    if (cmd) vkCmdFillBuffer(cmd, k->b.buffer, at, n, 0);
-    v->dirty = true;
+    ft_vk_fill(v, k->b.buffer, at, n);
     return p;
 }
 
@@ -151,14 +149,16 @@ void ft_vk_free(ft_dev *d, void *p)
 {
     ft_vk *v = (ft_vk *)d;
     if (!p) return;
-    ft_vk_wait(v);
     ft_vk_drop_kept(v); /* they may contain the address */
     piece_free(v, p);
 }
 
+/* Outgrown memory stays until the recorded steps, which may contain its address, are dropped; so
+ * that it is not more than what is in use, a size at least doubles. */
 uint64_t ft_vk_scratch(ft_vk *v, ft_vk_scratch_id which, size_t bytes)
 {
     if (bytes <= v->scratch_bytes[which]) return ft_vk_address(v->scratch[which]);
+    bytes = FT_MAX(bytes, 2 * v->scratch_bytes[which]);
     if (v->scratch[which]) {
         v->retired = ft_realloc(v->retired, sizeof *v->retired * (size_t)(v->n_retired + 1));
         v->retired[v->n_retired++] = v->scratch[which];
@@ -171,8 +171,6 @@ uint64_t ft_vk_scratch(ft_vk *v, ft_vk_scratch_id which, size_t bytes)
 
 void ft_vk_free_retired(ft_vk *v)
 {
-    if (!v->n_retired) return;
-    ft_vk_drop_kept(v);
     for (int i = 0; i < v->n_retired; i++) piece_free(v, v->retired[i]);
     v->n_retired = 0;
 }
@@ -202,18 +200,10 @@ uint64_t ft_vk_free_bytes(ft_dev *d)
 /* ---- copies ---- */
 
 /* One piece through the staging buffer, to or from device memory. */
-static void stage_copy(ft_vk *v, const ft_vk_block *k, uint64_t at, size_t bytes, bool up)
+static void stage_copy(ft_vk *v, VkBuffer device, uint64_t at, size_t bytes, bool up)
 {
     const VkBufferCopy part = {up ? 0 : at, up ? at : 0, bytes};
-    ft_vk_barrier(v);
-    VkCommandBuffer cmd = ft_vk_cmd(v);
-    if (!cmd) return;
-    if (up)
-        vkCmdCopyBuffer(cmd, v->stage.buffer, k->b.buffer, 1, &part);
-    else
-        vkCmdCopyBuffer(cmd, k->b.buffer, v->stage.buffer, 1, &part);
-    v->dirty = true;
-    ft_vk_barrier(v);
+    ft_vk_copy(v, up ? v->stage.buffer : device, up ? device : v->stage.buffer, part);
     ft_vk_wait(v);
 }
 
@@ -226,21 +216,22 @@ static bool stage_ready(ft_vk *v)
 static void copy(ft_vk *v, void *device, void *host, size_t bytes, bool up)
 {
     const ft_vk_block *k = block_of(v, device);
-    const uint64_t at = k ? ft_vk_address(device) - k->b.address : 0;
+    const ft_vk_buffer b = k ? k->b : (ft_vk_buffer){0}; /* a wait may move blocks */
+    const uint64_t at = ft_vk_address(device) - b.address;
     if (!bytes) return;
-    if (!k || bytes > k->b.bytes - at) {
+    if (!k || bytes > b.bytes - at) {
         ft_vk_check(v, VK_ERROR_UNKNOWN, "a copy outside of device memory");
         return;
     }
-    ft_vk_wait(v);
-    if (k->b.host) {
-        memcpy(up ? k->b.host + at : host, up ? host : k->b.host + at, bytes);
+    if (b.host) {
+        ft_vk_wait(v);
+        memcpy(up ? b.host + at : host, up ? host : b.host + at, bytes);
         return;
     }
     for (size_t i = 0; i < bytes && stage_ready(v); i += STAGE) {
         const size_t n = FT_MIN((size_t)STAGE, bytes - i);
         if (up) memcpy(v->stage.host, (unsigned char *)host + i, n);
-        stage_copy(v, k, at + i, n, up);
+        stage_copy(v, b.buffer, at + i, n, up);
         if (!up) memcpy((unsigned char *)host + i, v->stage.host, n);
     }
 }
@@ -262,10 +253,7 @@ void ft_vk_move(ft_dev *d, void *dst, const void *src, size_t bytes)
     if (!bytes || !to || !from) return;
     const VkBufferCopy part = {ft_vk_address(src) - from->b.address,
                                ft_vk_address(dst) - to->b.address, bytes};
-    ft_vk_barrier(v);
-    VkCommandBuffer cmd = ft_vk_cmd(v);
-    if (cmd) vkCmdCopyBuffer(cmd, from->b.buffer, to->b.buffer, 1, &part);
-    v->dirty = true;
+    ft_vk_copy(v, from->b.buffer, to->b.buffer, part);
 }
 
 /* ---- weights: in file layout ---- */
@@ -302,13 +290,21 @@ ft_status ft_vk_bind(ft_dev *d, ft_weight *w, const void *host, ft_err *err)
         return ft_fail(err, FT_ENOMEM, "no device memory for \"%s\": %zu bytes wanted",
                        w->name ? w->name : "?", bytes);
     ft_vk_upload(d, p, host, bytes);
+    if (ft_vk_packs(v, w)) {
+        void *to = piece(v, ft_vk_packed_bytes(w));
+        if (to) ft_vk_pack(v, w, to, p);
+        ft_vk_free(d, p);
+        w->data = w->packed = to;
+        if (!to)
+            return ft_fail(err, FT_ENOMEM, "no device memory for \"%s\"", w->name ? w->name : "?");
+    }
     return v->error ? ft_vk_sync(d, err) : FT_OK;
 }
 
 void ft_vk_unbind(ft_dev *d, ft_weight *w)
 {
     ft_vk_free(d, (void *)(uintptr_t)w->data);
-    w->data = NULL;
+    w->data = w->packed = NULL;
 }
 
 /* ---- open and close ---- */

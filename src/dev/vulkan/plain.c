@@ -23,6 +23,17 @@ void ft_vk_act_mul(ft_dev *d, ft_mat y, ft_mat g, ft_mat u, ft_act act)
     each((ft_vk *)d, FT_VK_ACT_MUL, &a, y.T);
 }
 
+void ft_vk_act_mul_by(ft_vk *v, ft_mat y, ft_mat g, ft_mat u, ft_act act, ft_mat s)
+{
+    const each_args a = {.y = ft_vk_mat_of(y),
+                         .x = ft_vk_mat_of(g),
+                         .z = ft_vk_mat_of(u),
+                         .p = ft_vk_address(s.p),
+                         .i = act,
+                         .acc = s.rs};
+    each(v, FT_VK_ACT_MUL, &a, y.T);
+}
+
 void ft_vk_sigmoid_mul(ft_dev *d, ft_mat y, ft_mat g)
 {
     const each_args a = {.y = ft_vk_mat_of(y), .x = ft_vk_mat_of(g)};
@@ -114,7 +125,8 @@ typedef struct norm_args {
 
 static void norm(ft_dev *d, enum ft_vk_norm op, const norm_args *a, int rows)
 {
-    const uint32_t threads = a->x.d > 512 ? 256 : 64;
+    const bool wide = ((ft_vk *)d)->props.limits.maxComputeWorkGroupInvocations >= 1024;
+    const uint32_t threads = a->x.d <= 512 ? 64 : a->x.d <= 2048 || !wide ? 256 : 1024;
     FT_VK_RUN((ft_vk *)d, FT_VK_NORM, FT_VK_SPEC(op, threads), *a, (size_t)a->x.H, (size_t)rows, 1);
 }
 
@@ -180,12 +192,25 @@ void ft_vk_rope_angles(ft_dev *d, ft_mat cs, const ft_rope *r)
               1);
 }
 
+/* A wide row is shared by workgroups; the scratch of few rows does not grow. */
 void ft_vk_argmax(ft_dev *d, int32_t *id, ft_mat x)
 {
-    const struct {
+    enum { WIDE = 8192, PARTS = 64 };
+    ft_vk *v = (ft_vk *)d;
+    struct {
         ft_vk_mat x;
         uint64_t id, w;
         int32_t K;
     } a = {.x = ft_vk_mat_of(x), .id = ft_vk_address(id)};
-    FT_VK_RUN((ft_vk *)d, FT_VK_SELECT, FT_VK_SPEC(FT_VK_ARGMAX), a, (size_t)x.T, 1, 1);
+    const size_t n = (size_t)ft_mat_cols(x), T = (size_t)x.T;
+    if (n <= WIDE) {
+        FT_VK_RUN(v, FT_VK_SELECT, FT_VK_SPEC(FT_VK_ARGMAX), a, T, 1, 1);
+        return;
+    }
+    a.K = (int32_t)FT_MIN(ft_vk_groups(n, WIDE / 2), (size_t)PARTS);
+    a.w = ft_vk_scratch(v, FT_VK_SCRATCH_ARGMAX,
+                        FT_MAX(T, (size_t)FT_SHAPE_ROWS) * PARTS * sizeof(int32_t));
+    if (!a.w) return;
+    FT_VK_RUN(v, FT_VK_SELECT, FT_VK_SPEC(FT_VK_PART), a, T, (size_t)a.K, 1);
+    FT_VK_RUN(v, FT_VK_SELECT, FT_VK_SPEC(FT_VK_JOIN_PARTS), a, T, 1, 1);
 }

@@ -51,31 +51,214 @@ static void run(ft_vk *v, const linear_args *a, const ft_weight *w, tiling t, si
                    sizeof *a, x, tiles, ft_vk_groups(blocks, x));
 }
 
-static void linear(ft_vk *v, ft_mat y, ft_mat x, const ft_weight *w, bool acc)
+/* ---- cooperative matrices ---- */
+
+enum {
+    PAIRED = 32, /* rows up to which gate and up are one dispatch */
+    FEW = 64,    /* rows up to which few.comp is used */
+    ENOUGH_TILES = 512,
+    COOP_BLOCK = 256,  /* columns of a block: coop_weights.glsl */
+    PACKED_Q6_K = 224, /* bytes of a block of Q6_K there; the others have their size */
+};
+
+/* EXPERTS of few.comp and many.comp. */
+enum { NO_EXPERTS, PLANNED, DIRECT };
+
+/* Push constants of few.comp and many.comp. */
+typedef struct coop_args {
+    uint64_t w, x, y, scale, plan, matrix, w_up, scale_up, by;
+    int32_t n, k, T, x_rs, y_rs, y_hs, y_d;
+    uint32_t row_bytes;
+    int32_t acc, K, rows;
+    uint32_t magic;
+    int32_t by_rs;
+} coop_args;
+
+/* Whether a weight is multiplied on cooperative matrices, for any number of rows. */
+static bool coop(const ft_vk *v, const ft_weight *w)
 {
-    const tiling t = tiling_of(x.T);
-    const linear_args a = args_of(v, y, x, w, acc);
-    run(v, &a, w, t, ft_vk_groups((size_t)x.T, t.cols), false);
+    return v->coop && (w->type == FT_Q4_K || w->type == FT_Q5_K || w->packed);
 }
 
-void ft_vk_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, bool acc)
+/* ---- packed weights ---- */
+
+bool ft_vk_packs(const ft_vk *v, const ft_weight *w)
 {
-    ft_vk_barrier((ft_vk *)d);
-    linear((ft_vk *)d, y, x, w, acc);
+    return v->coop && (w->type == FT_Q6_K || w->type == FT_Q8_0) && w->k % COOP_BLOCK == 0 &&
+           !w->lookup && !w->rows;
+}
+
+static size_t coop_row_bytes(const ft_weight *w)
+{
+    const size_t blocks = (size_t)w->k / COOP_BLOCK;
+    return w->type == FT_Q6_K && w->packed ? blocks * PACKED_Q6_K : w->row_bytes;
+}
+
+uint64_t ft_vk_packed_bytes(const ft_weight *w)
+{
+    const uint64_t row =
+        w->type == FT_Q6_K ? (uint64_t)(w->k / COOP_BLOCK) * PACKED_Q6_K : (uint64_t)w->row_bytes;
+    return row * (uint64_t)w->n * (uint64_t)w->E;
+}
+
+void ft_vk_pack(ft_vk *v, const ft_weight *w, void *to, const void *from)
+{
+    const size_t blocks = (size_t)w->k / COOP_BLOCK, rows = (size_t)w->n * (size_t)w->E;
+    const size_t y = FT_MIN(rows, (size_t)FT_VK_GRID);
+    const struct {
+        uint64_t from, to;
+        int32_t blocks, rows;
+        uint32_t row_bytes;
+    } a = {ft_vk_address(from), ft_vk_address(to), (int32_t)blocks, (int32_t)rows,
+           (uint32_t)w->row_bytes};
+    FT_VK_RUN(v, FT_VK_PACK, FT_VK_SPEC(w->type), a, ft_vk_groups(blocks, 64), y,
+              ft_vk_groups(rows, y));
+}
+
+/* ---- products ---- */
+
+/* The f16 copy of x that many.comp reads; 0: no memory. */
+static uint64_t halves_of(ft_vk *v, ft_mat x, ft_vk_scratch_id where)
+{
+    const int k = ft_mat_cols(x);
+    const struct {
+        uint64_t x, y;
+        int32_t x_rs, k;
+    } a = {ft_vk_address(x.p), ft_vk_scratch(v, where, (size_t)x.T * (size_t)k * sizeof(uint16_t)),
+           x.rs, k};
+    if (a.y)
+        FT_VK_RUN(v, FT_VK_HALVES, FT_VK_SPEC(0), a, ft_vk_groups((size_t)k, 8 * 128), (size_t)x.T,
+                  1);
+    return a.y;
+}
+
+static coop_args coop_args_of(ft_mat y, ft_mat x, const ft_weight *w, bool acc)
+{
+    return (coop_args){.w = ft_vk_address(w->data),
+                       .x = ft_vk_address(x.p),
+                       .y = ft_vk_address(y.p),
+                       .scale = ft_vk_address(w->scale),
+                       .n = w->n,
+                       .k = w->k,
+                       .T = x.T,
+                       .x_rs = x.rs,
+                       .y_rs = y.rs,
+                       .y_hs = y.hs,
+                       .y_d = y.d,
+                       .row_bytes = (uint32_t)coop_row_bytes(w),
+                       .acc = acc,
+                       .K = 1,
+                       .magic = 0x64006400};
+}
+
+/* How many subgroups share a tile: as many as there are partial sums, or half of them where the
+ * blocks divide better and there are enough tiles. */
+static uint32_t share_of(const ft_weight *w, uint32_t nt, size_t groups)
+{
+    const size_t blocks = (size_t)w->k / COOP_BLOCK, tiles = ft_vk_groups((size_t)w->n, 16);
+    const bool better = ft_vk_groups(blocks, 4) * 4 < ft_vk_groups(blocks, 8) * 8;
+    if (blocks <= 2) return (uint32_t)blocks;
+    return nt <= 2 && better && (blocks <= 4 || tiles * groups >= ENOUGH_TILES) ? 4 : 8;
+}
+
+/* Groups of up to 8 nt rows. glu: 0, or 1 + the activation. */
+static void few(ft_vk *v, coop_args *a, const ft_weight *w, uint32_t nt, size_t groups, int experts,
+                uint32_t glu)
+{
+    const uint32_t share = share_of(w, nt, groups);
+    const bool fours = a->x % 16 == 0 && a->x_rs % 4 == 0;
+    const size_t n = ft_vk_groups((size_t)a->n, 16 * (8 / share));
+    const size_t x = FT_MIN(n, (size_t)FT_VK_GRID);
+    a->rows = experts == DIRECT ? 1 : (int32_t)(8 * nt);
+    const uint32_t *spec = FT_VK_SPEC(w->type, nt, share, fours, (uint32_t)experts, v->order, glu);
+    ft_vk_dispatch(v, FT_VK_FEW, spec, a, sizeof *a, x, groups, ft_vk_groups(n, x));
+}
+
+/* Groups of up to 16 nt rows of an f16 copy. */
+static void many(ft_vk *v, coop_args *a, const ft_weight *w, uint32_t nt, size_t groups,
+                 int experts, uint64_t halves)
+{
+    a->x = halves;
+    a->rows = (int32_t)(16 * nt);
+    ft_vk_dispatch(v, FT_VK_MANY, FT_VK_SPEC(w->type, nt, (uint32_t)experts, 0, 0, v->order), a,
+                   sizeof *a, ft_vk_groups((size_t)w->n, 128), groups, 1);
+}
+
+/* ---- linear ---- */
+
+/* Of few.comp: tiles of eight rows. */
+static uint32_t tiles_of(int T)
+{
+    return T <= 8 ? 1 : T <= 16 ? 2 : T <= 32 ? 4 : 8;
+}
+
+/* halves: the f16 copy of x, where there are many rows. */
+static void linear(ft_vk *v, ft_mat y, ft_mat x, const ft_weight *w, bool acc, uint64_t halves)
+{
+    const size_t T = (size_t)x.T;
+    if (!coop(v, w)) {
+        const tiling t = tiling_of(x.T);
+        const linear_args a = args_of(v, y, x, w, acc);
+        run(v, &a, w, t, ft_vk_groups(T, t.cols), false);
+        return;
+    }
+    coop_args a = coop_args_of(y, x, w, acc);
+    if (x.T > FEW) {
+        many(v, &a, w, 8, ft_vk_groups(T, 128), NO_EXPERTS, halves);
+        return;
+    }
+    few(v, &a, w, tiles_of(x.T), 1, NO_EXPERTS, 0);
+}
+
+/* Whether act(x Wg^T) * (x Wu^T) is one dispatch. */
+static bool paired(const ft_vk *v, const ft_weight *gate, const ft_weight *up, int T)
+{
+    return T <= PAIRED && coop(v, gate) && coop(v, up) && gate->type == up->type &&
+           gate->n == up->n && gate->k == up->k;
+}
+
+/* y = act(x Wg^T) * (x Wu^T), times the sigmoid of a row's s where there is one. */
+static void pair(ft_vk *v, ft_mat y, ft_mat x, const ft_weight *gate, const ft_weight *up,
+                 ft_act act, ft_mat s)
+{
+    coop_args a = coop_args_of(y, x, gate, false);
+    a.w_up = ft_vk_address(up->data);
+    a.scale_up = ft_vk_address(up->scale);
+    a.by = ft_vk_address(s.p);
+    a.by_rs = s.rs;
+    few(v, &a, gate, tiles_of(x.T), 1, NO_EXPERTS, 1 + (uint32_t)act);
 }
 
 void ft_vk_linears(ft_dev *d, const ft_product_out *o, int n, ft_mat x)
 {
-    ft_vk_barrier((ft_vk *)d);
-    for (int i = 0; i < n; i++) linear((ft_vk *)d, o[i].y, x, o[i].w, false);
+    ft_vk *v = (ft_vk *)d;
+    bool some = false;
+    uint64_t halves = 0;
+    for (int i = 0; i < n; i++) some = some || coop(v, o[i].w);
+    if (some && x.T > FEW && !(halves = halves_of(v, x, FT_VK_SCRATCH_HALVES))) return;
+    ft_vk_barrier(v);
+    for (int i = 0; i < n; i++) linear(v, o[i].y, x, o[i].w, false, halves);
+}
+
+void ft_vk_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, bool acc)
+{
+    ft_vk *v = (ft_vk *)d;
+    uint64_t halves = 0;
+    if (coop(v, w) && x.T > FEW && !(halves = halves_of(v, x, FT_VK_SCRATCH_HALVES))) return;
+    ft_vk_barrier(v);
+    linear(v, y, x, w, acc, halves);
 }
 
 void ft_vk_glu(ft_dev *d, ft_mat y, ft_mat u, ft_mat x, const ft_weight *gate, const ft_weight *up,
                ft_act act)
 {
-    ft_vk_barrier((ft_vk *)d);
-    linear((ft_vk *)d, y, x, gate, false);
-    linear((ft_vk *)d, u, x, up, false);
+    const ft_product_out o[] = {{y, gate}, {u, up}};
+    if (paired((ft_vk *)d, gate, up, x.T)) {
+        ft_vk_barrier((ft_vk *)d);
+        pair((ft_vk *)d, y, x, gate, up, act, (ft_mat){0});
+        return;
+    }
+    ft_vk_linears(d, o, 2, x);
     ft_vk_act_mul(d, y, y, u, act);
 }
 
@@ -118,61 +301,149 @@ void ft_vk_route(ft_dev *d, ft_expert_choice r, ft_mat x)
     select_top(v, FT_VK_ROUTE, x, ft_vk_address(r.id), ft_vk_address(r.w), r.K);
 }
 
-/* The rows and experts of a step, sorted by expert, and the most tiles that they can make. */
+/* How the pairs of rows and experts of a step are multiplied. */
 typedef struct plan {
-    uint64_t at;
-    tiling t;
+    uint64_t at; /* the list of plan.comp, or the experts of the pairs */
     size_t tiles;
+    tiling t;    /* of linear.comp */
+    int rows;    /* of a tile */
+    bool direct; /* each pair is a tile of few.comp */
+    bool many;   /* many.comp is used */
 } plan;
 
-static plan plan_of(ft_vk *v, ft_expert_choice r, int T, int E)
+/* Which of the matrices are multiplied on cooperative matrices. */
+typedef enum coop_share { COOP_NONE, COOP_SOME, COOP_ALL } coop_share;
+
+static plan plan_of(ft_vk *v, ft_expert_choice r, int T, int E, coop_share coop)
 {
     const size_t pairs = (size_t)T * (size_t)r.K;
-    plan p = {.t = pairs <= (size_t)E ? tiling_of(1) : tiling_of(8)};
-    p.tiles = FT_MIN(pairs, ft_vk_groups(pairs, p.t.cols) + (size_t)E);
-    p.at = ft_vk_scratch(v, FT_VK_SCRATCH_PLAN, 8 + 12 * p.tiles + 4 * pairs);
-    if (!p.at) return p;
+    const uint64_t ids = ft_vk_address(r.id);
+    plan p = {0};
+    p.t = coop == COOP_NONE && pairs <= (size_t)E ? tiling_of(1) : tiling_of(8);
+    p.rows = (int)p.t.cols;
+    if (coop == COOP_ALL) {
+        p.direct = pairs <= FEW;
+        p.many = pairs > 16 * (size_t)E;
+        p.rows = pairs > 40 * (size_t)E ? 128 : p.many ? 64 : pairs > 8 * (size_t)E ? 16 : 8;
+    }
+    p.tiles = p.direct ? pairs : FT_MIN(pairs, ft_vk_groups(pairs, (size_t)p.rows) + (size_t)E);
+    p.at = p.direct ? ids : ft_vk_scratch(v, FT_VK_SCRATCH_PLAN, 8 + 12 * p.tiles + 4 * pairs);
+    if (!p.at || p.direct) return p;
     const struct {
         uint64_t id, plan;
         int32_t pairs, E, tile, tiles;
-    } a = {ft_vk_address(r.id), p.at, (int32_t)pairs, E, (int32_t)p.t.cols, (int32_t)p.tiles};
+    } a = {ids, p.at, (int32_t)pairs, E, p.rows, (int32_t)p.tiles};
     FT_VK_RUN(v, FT_VK_PLAN, FT_VK_SPEC(0), a, 1, 1, 1);
     return p;
 }
 
-/* y[pair] = W of its expert times x[pair / K]. */
-static void expert(ft_vk *v, const plan *p, ft_mat y, ft_mat x, const ft_weight *w, int K, bool acc)
+/* y[pair] = W of its expert times x[pair / K]. halves: the f16 copy of x, for many.comp. */
+static void expert(ft_vk *v, const plan *p, ft_mat y, ft_mat x, const ft_weight *w, int K, bool acc,
+                   uint64_t halves)
 {
-    linear_args a = args_of(v, y, x, w, acc);
+    if (!coop(v, w)) {
+        linear_args a = args_of(v, y, x, w, acc);
+        a.plan = p->at;
+        a.matrix = (uint64_t)w->row_bytes * (uint64_t)w->n;
+        a.K = K;
+        run(v, &a, w, p->t, p->tiles, true);
+        return;
+    }
+    coop_args a = coop_args_of(y, x, w, acc);
     a.plan = p->at;
-    a.matrix = (uint64_t)w->row_bytes * (uint64_t)w->n;
+    a.matrix = (uint64_t)coop_row_bytes(w) * (uint64_t)w->n;
     a.K = K;
-    run(v, &a, w, p->t, p->tiles, true);
+    if (p->many)
+        many(v, &a, w, (uint32_t)p->rows / 16, p->tiles, PLANNED, halves);
+    else
+        few(v, &a, w, (uint32_t)p->rows / 8, p->tiles, p->direct ? DIRECT : PLANNED, 0);
+}
+
+/* gate = act(gate x) * up x in one dispatch; false: it cannot be. */
+static bool expert_pair(ft_vk *v, const plan *p, ft_mat gate, ft_mat x, const ft_experts *e, int K)
+{
+    const bool fused = e->gate_up.data;
+    const ft_weight *w = fused ? &e->gate_up : &e->gate, *up = fused ? w : &e->up;
+    if (p->many || !paired(v, w, up, p->rows)) return false;
+    coop_args a = coop_args_of(gate, x, w, false);
+    a.n = e->F;
+    a.plan = p->at;
+    a.matrix = (uint64_t)coop_row_bytes(w) * (uint64_t)w->n;
+    a.K = K;
+    a.w_up = ft_vk_address(up->data) + (fused ? coop_row_bytes(w) * (uint64_t)e->F : 0);
+    a.scale_up = ft_vk_address(up->scale);
+    few(v, &a, w, (uint32_t)p->rows / 8, p->tiles, p->direct ? DIRECT : PLANNED,
+        1 + (uint32_t)e->act);
+    return true;
+}
+
+/* Gate and up, without the activation. */
+static void expert_gates(ft_vk *v, const plan *p, ft_mat x, const ft_experts *e, int K, ft_mat tmp,
+                         uint64_t halves)
+{
+    if (e->gate_up.data) {
+        expert(v, p, tmp, x, &e->gate_up, K, false, halves);
+        return;
+    }
+    expert(v, p, ft_cols(tmp, 0, e->F), x, &e->gate, K, false, halves);
+    expert(v, p, ft_cols(tmp, e->F, e->F), x, &e->up, K, false, halves);
+}
+
+static coop_share coop_experts(const ft_vk *v, const ft_experts *e)
+{
+    const int all = e->gate_up.data ? 2 : 3;
+    const int n = e->gate_up.data ? coop(v, &e->gate_up) : coop(v, &e->gate) + coop(v, &e->up);
+    const int found = n + coop(v, &e->down);
+    return found == all ? COOP_ALL : found ? COOP_SOME : COOP_NONE;
+}
+
+/* sh: the shared expert, or NULL. */
+static void moe(ft_vk *v, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_choice r, ft_mat tmp,
+                const ft_shared_expert *sh, bool acc)
+{
+    const int D = e->down.n;
+    const size_t pairs = (size_t)x.T * (size_t)r.K;
+    const ft_mat gate = ft_cols(tmp, 0, e->F), up = ft_cols(tmp, e->F, e->F);
+    const uint64_t sums =
+        ft_vk_scratch(v, FT_VK_SCRATCH_EXPERTS, pairs * (size_t)D * sizeof(float));
+    const ft_mat out = ft_mat_at((float *)(uintptr_t)sums, (int)pairs, D);
+    const plan p = plan_of(v, r, x.T, e->E, coop_experts(v, e));
+    const bool wide = sh && x.T > FEW && (coop(v, sh->gate) || coop(v, sh->up));
+    const bool wide_down = sh && x.T > FEW && coop(v, sh->down);
+    uint64_t halves = 0, shared = 0;
+    if (!sums || !p.at) return;
+    if ((p.many || wide) && !(halves = halves_of(v, x, FT_VK_SCRATCH_HALVES))) return;
+    ft_vk_barrier(v);
+    const bool done = expert_pair(v, &p, gate, x, e, r.K);
+    const bool shared_done = !sh || paired(v, sh->gate, sh->up, x.T);
+    if (!done) expert_gates(v, &p, x, e, r.K, tmp, halves);
+    if (sh && shared_done) pair(v, sh->g, x, sh->gate, sh->up, e->act, sh->s);
+    if (!shared_done) {
+        linear(v, sh->g, x, sh->gate, false, halves);
+        linear(v, sh->u, x, sh->up, false, halves);
+    }
+    if (!done) ft_vk_act_mul(&v->dev, gate, gate, up, e->act);
+    if (!done && !shared_done) ft_vk_beside(v);
+    if (!shared_done) ft_vk_act_mul_by(v, sh->g, sh->g, sh->u, e->act, sh->s);
+    if (p.many && !(halves = halves_of(v, gate, FT_VK_SCRATCH_HALVES))) return;
+    if (p.many && wide_down) ft_vk_beside(v);
+    if (wide_down && !(shared = halves_of(v, sh->g, FT_VK_SCRATCH_SHARED))) return;
+    ft_vk_barrier(v);
+    expert(v, &p, out, gate, &e->down, 1, false, halves);
+    if (sh) linear(v, y, sh->g, sh->down, true, shared);
+    ft_vk_combine(v, y, out, r.w, r.K, acc);
 }
 
 void ft_vk_moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_choice r, ft_mat tmp,
                bool acc)
 {
-    ft_vk *v = (ft_vk *)d;
-    const int D = e->down.n;
-    const size_t pairs = (size_t)x.T * (size_t)r.K;
-    const uint64_t sums =
-        ft_vk_scratch(v, FT_VK_SCRATCH_EXPERTS, pairs * (size_t)D * sizeof(float));
-    const plan p = plan_of(v, r, x.T, e->E);
-    if (!sums || !p.at) return;
-    const ft_mat gate = ft_cols(tmp, 0, e->F), up = ft_cols(tmp, e->F, e->F);
-    const ft_mat out = ft_mat_at((float *)(uintptr_t)sums, (int)pairs, D);
-    ft_vk_barrier(v);
-    if (e->gate_up.data) {
-        expert(v, &p, tmp, x, &e->gate_up, r.K, false);
-    } else {
-        expert(v, &p, gate, x, &e->gate, r.K, false);
-        expert(v, &p, up, x, &e->up, r.K, false);
-    }
-    ft_vk_act_mul(d, gate, gate, up, e->act);
-    ft_vk_barrier(v);
-    expert(v, &p, out, gate, &e->down, 1, false);
-    ft_vk_combine(v, y, out, r.w, r.K, acc);
+    moe((ft_vk *)d, y, x, e, r, tmp, NULL, acc);
+}
+
+void ft_vk_moe_shared(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_choice r,
+                      ft_mat tmp, const ft_shared_expert *sh)
+{
+    moe((ft_vk *)d, y, x, e, r, tmp, sh, true);
 }
 
 void ft_vk_expert_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, ft_expert_choice r,
@@ -180,10 +451,11 @@ void ft_vk_expert_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, ft_e
 {
     ft_vk *v = (ft_vk *)d;
     r.K = 1;
-    const plan p = plan_of(v, r, y.T, w->E);
-    if (!p.at) return;
+    const plan p = plan_of(v, r, y.T, w->E, coop(v, w) ? COOP_ALL : COOP_NONE);
+    uint64_t halves = 0;
+    if (!p.at || (p.many && !(halves = halves_of(v, x, FT_VK_SCRATCH_HALVES)))) return;
     ft_vk_barrier(v);
-    expert(v, &p, y, x, w, y.T / x.T, acc);
+    expert(v, &p, y, x, w, y.T / x.T, acc, halves);
 }
 
 /* ---- centroid_head ---- */

@@ -30,6 +30,15 @@ typedef enum ft_vk_shader {
     FT_VK_JOIN,
     FT_VK_CONV,
     FT_VK_DELTA,
+    FT_VK_DELTA_SHUFFLE,
+    FT_VK_DRAW,
+    FT_VK_DRAW_ROW,
+    FT_VK_PACK,
+    FT_VK_LAYOUT, /* from here on with cooperative matrices */
+    FT_VK_HALVES,
+    FT_VK_FEW,
+    FT_VK_MANY,
+    FT_VK_ATTEND_COOP,
     FT_VK_SHADERS
 } ft_vk_shader;
 
@@ -49,7 +58,7 @@ enum ft_vk_each {
     FT_VK_COMBINE
 };
 enum ft_vk_norm { FT_VK_RMS, FT_VK_ROPE, FT_VK_GATED, FT_VK_NORM_ADD, FT_VK_LAYER };
-enum ft_vk_select { FT_VK_ARGMAX, FT_VK_ROUTE, FT_VK_TOP };
+enum ft_vk_select { FT_VK_ARGMAX, FT_VK_ROUTE, FT_VK_TOP, FT_VK_PART, FT_VK_JOIN_PARTS };
 
 /* Scratch memory per family of ops: grown on demand, freed on close. */
 typedef enum ft_vk_scratch_id {
@@ -58,14 +67,18 @@ typedef enum ft_vk_scratch_id {
     FT_VK_SCRATCH_ATTEND,
     FT_VK_SCRATCH_PIECES,
     FT_VK_SCRATCH_TOP,
+    FT_VK_SCRATCH_DRAW,
+    FT_VK_SCRATCH_ARGMAX,
+    FT_VK_SCRATCH_HALVES,
+    FT_VK_SCRATCH_SHARED,
     FT_VK_SCRATCH_COUNT
 } ft_vk_scratch_id;
 
 enum {
     FT_VK_RING = 8,       /* command buffers, and staging buffers of batches */
-    FT_VK_SPECS = 5,      /* maximum specialisation constants of a shader */
+    FT_VK_SPECS = 7,      /* maximum specialisation constants of a shader */
     FT_VK_PUSH = 128,     /* bytes of push constants that every device has */
-    FT_VK_KEPT = 256,     /* maximum recorded steps that are submitted again */
+    FT_VK_KEPT = 2048,    /* maximum recorded steps that are submitted again */
     FT_VK_GRID = 32768,   /* largest grid in x that is used; devices have 65535 at least */
     FT_VK_EXPERTS = 2048, /* plan.comp */
     FT_VK_HEAD = 1024,    /* largest head: fold.glsl, kv_put.comp */
@@ -103,14 +116,34 @@ typedef struct ft_vk_block {
 } ft_vk_block;
 
 typedef struct ft_vk_pipeline {
+    ft_vk_shader shader;
     uint32_t spec[FT_VK_SPECS];
     VkPipeline pipeline;
+    VkResult result; /* of its compilation */
 } ft_vk_pipeline;
 
-typedef struct ft_vk_shader_pipelines {
-    ft_vk_pipeline *v;
+typedef struct ft_vk_pipelines {
+    ft_vk_pipeline **v;
     int n, cap;
-} ft_vk_shader_pipelines;
+} ft_vk_pipelines;
+
+/* Commands are listed first and written to the command buffer when it is closed, so that the
+ * pipelines that a step needs for the first time are compiled at the same time. */
+typedef enum ft_vk_command_kind {
+    FT_VK_BARRIER,
+    FT_VK_DISPATCH,
+    FT_VK_COPY,
+    FT_VK_FILL
+} ft_vk_command_kind;
+
+typedef struct ft_vk_command {
+    ft_vk_command_kind kind;
+    const ft_vk_pipeline *pipeline;
+    uint32_t grid[3], push_bytes;
+    VkBuffer from, to;
+    VkBufferCopy part; /* FILL: dstOffset and size */
+    unsigned char push[FT_VK_PUSH];
+} ft_vk_command;
 
 /* A recorded step. */
 typedef struct ft_vk_step {
@@ -137,6 +170,9 @@ typedef struct ft_vk {
     uint32_t family;
     bool mapped;    /* device memory is mapped: integrated GPUs and CPUs */
     bool budget;    /* VK_EXT_memory_budget */
+    bool shuffles;  /* of subgroups of at least four */
+    bool coop;      /* cooperative matrices as coop.glsl needs them, */
+    uint32_t order; /* and LAYOUT there */
     uint32_t local; /* memory type of device memory */
     uint32_t host;  /* and of staging buffers */
 
@@ -146,7 +182,7 @@ typedef struct ft_vk {
     ft_vk_buffer stage; /* uploads and downloads */
     void *scratch[FT_VK_SCRATCH_COUNT];
     size_t scratch_bytes[FT_VK_SCRATCH_COUNT];
-    void **retired; /* outgrown scratch that submitted steps may use */
+    void **retired; /* outgrown scratch that recorded steps may use */
     int n_retired;
 
     /* step.c */
@@ -154,9 +190,12 @@ typedef struct ft_vk {
     VkCommandBuffer ring[FT_VK_RING];
     uint64_t ring_value[FT_VK_RING]; /* of the timeline when it has run */
     unsigned ring_at;
-    VkCommandBuffer cmd;   /* open, or NULL */
+    VkCommandBuffer cmd; /* open, or NULL */
+    ft_vk_command *list; /* its commands */
+    int n_list, cap_list;
     VkCommandBuffer again; /* submitted by the next commit again (keep_ops) */
     bool dirty;            /* commands since the last barrier */
+    bool staged;           /* the open command buffer copies a batch */
     VkSemaphore timeline;
     uint64_t value;           /* of the last submission */
     ft_vk_buffer batch_stage; /* FT_VK_RING times batch_bytes */
@@ -166,8 +205,11 @@ typedef struct ft_vk {
     ft_vk_batch batch;
     ft_batch_shape shape;
     ft_vk_step *kept;
+    uint32_t *hash; /* of their keys */
     int n_kept;
     uint64_t clock;
+    bool only;           /* steps are recorded, but do not run */
+    ft_vk_step loose;    /* a recorded step that is not kept */
     ft_vk_step *keeping; /* the step being recorded is kept here, */
     bool keep_not;       /* unless it contains what must not be repeated */
 
@@ -177,7 +219,8 @@ typedef struct ft_vk {
     VkPipelineCache cache;
     char *cache_path; /* or NULL */
     bool cache_new;   /* has pipelines that are not in the file */
-    ft_vk_shader_pipelines pipelines[FT_VK_SHADERS];
+    ft_vk_pipelines pipelines[FT_VK_SHADERS];
+    ft_vk_pipelines fresh; /* those that have not been compiled yet */
 
     uint64_t grid; /* address of the tables of quant/grids.h */
 
@@ -188,6 +231,25 @@ typedef struct ft_vk {
 /* Stores the first error; later ones are ignored. */
 void ft_vk_check(ft_vk *v, VkResult r, const char *where);
 const char *ft_vk_error_name(VkResult r);
+
+/* ---- coop.c ---- */
+
+#define FT_VK_COOP "VK_KHR_cooperative_matrix"
+typedef struct ft_vk_coop_features { /* VkPhysicalDeviceCooperativeMatrixFeaturesKHR */
+    VkStructureType sType;
+    void *pNext;
+    VkBool32 matrices, robust;
+} ft_vk_coop_features;
+
+/* Whether a device has the extension FT_VK_COOP and what coop.glsl needs. FT_VULKAN=basic: no. */
+bool ft_vk_coop_offered(VkInstance instance, VkPhysicalDevice gpu);
+/* Fills what vkCreateDevice needs for it; returns the structure to chain. */
+void *ft_vk_coop_enable(ft_vk_coop_features *coop, VkPhysicalDeviceVulkan12Features *v12);
+/* The code of a shader that includes coop.glsl, with the instructions of FT_VK_COOP; the caller
+ * frees it. */
+uint32_t *ft_vk_coop_code(const uint32_t *code, size_t *bytes);
+/* Clears v->coop where the elements of a matrix are laid out differently. */
+void ft_vk_coop_check(ft_vk *v);
 
 /* ---- memory.c ---- */
 
@@ -212,15 +274,22 @@ void ft_vk_unbind(ft_dev *d, ft_weight *w);
 
 bool ft_vk_steps_open(ft_vk *v, ft_err *err);
 void ft_vk_steps_close(ft_vk *v);
-VkCommandBuffer ft_vk_cmd(ft_vk *v); /* the open command buffer; NULL after an error */
+/* A place for one more command; NULL after an error. */
+ft_vk_command *ft_vk_command_add(ft_vk *v, ft_vk_command_kind kind);
 /* What is recorded next waits for what was recorded before. */
 void ft_vk_barrier(ft_vk *v);
-void ft_vk_flush(ft_vk *v); /* submits the open command buffer */
-void ft_vk_wait(ft_vk *v);  /* until everything has run */
-void ft_vk_drop_kept(ft_vk *v);
+/* Copies, and sets to zero, after a barrier. */
+void ft_vk_copy(ft_vk *v, VkBuffer from, VkBuffer to, VkBufferCopy part);
+void ft_vk_fill(ft_vk *v, VkBuffer to, uint64_t at, uint64_t bytes);
+void ft_vk_flush(ft_vk *v);     /* submits the open command buffer */
+void ft_vk_wait(ft_vk *v);      /* until everything has run */
+void ft_vk_drop_kept(ft_vk *v); /* waits too */
 void ft_vk_batch_reserve(ft_vk *v, size_t bytes);
 void ft_vk_record(ft_dev *d, const ft_batch *b);
 bool ft_vk_replay(ft_dev *d, const void *pass);
+bool ft_vk_captured(ft_dev *d, const void *pass);
+void ft_vk_capture_pass(ft_dev *d, const void *pass);
+void ft_vk_capture(ft_dev *d, bool on);
 void ft_vk_commit(ft_dev *d);
 ft_status ft_vk_sync(ft_dev *d, ft_err *err);
 
@@ -228,9 +297,16 @@ ft_status ft_vk_sync(ft_dev *d, ft_err *err);
 
 bool ft_vk_pipelines_open(ft_vk *v, ft_err *err);
 void ft_vk_pipelines_close(ft_vk *v);
+void ft_vk_pipelines_compile(ft_vk *v); /* those that are new */
 /* A dispatch of x * y * z workgroups, without a barrier. spec: FT_VK_SPECS values. */
 void ft_vk_dispatch(ft_vk *v, ft_vk_shader s, const uint32_t *spec, const void *push, size_t bytes,
                     size_t x, size_t y, size_t z);
+
+/* The next dispatch depends on none of those since the last barrier. */
+static inline void ft_vk_beside(ft_vk *v)
+{
+    v->dirty = false;
+}
 
 #define FT_VK_SPEC(...) ((const uint32_t[FT_VK_SPECS]){__VA_ARGS__})
 /* A barrier, then a dispatch with the arguments of a struct. */
@@ -252,7 +328,7 @@ static inline size_t ft_vk_groups(size_t n, size_t each)
     return (n + each - 1) / each;
 }
 
-/* ---- the ops: plain.c, product.c, attend.c, delta.c ---- */
+/* ---- the ops: plain.c, product.c, attend.c, delta.c, draw.c ---- */
 
 void ft_vk_rmsnorm(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps);
 void ft_vk_rope_angles(ft_dev *d, ft_mat cs, const ft_rope *r);
@@ -272,6 +348,8 @@ void ft_vk_affine(ft_dev *d, ft_mat y, ft_vec b, ft_vec w, ft_act act);
 void ft_vk_clamp(ft_dev *d, ft_mat y, ft_mat x, float lo, float hi);
 void ft_vk_mix(ft_dev *d, ft_mat y, ft_mat x, ft_mixing m, bool acc);
 void ft_vk_image_rows(ft_dev *d, ft_mat y, ft_mat x);
+/* act_mul, times the sigmoid of a row's s. */
+void ft_vk_act_mul_by(ft_vk *v, ft_mat y, ft_mat g, ft_mat u, ft_act act, ft_mat s);
 /* y = -inf, and the weighted sum of each row's K experts. */
 void ft_vk_minus_inf(ft_vk *v, ft_mat y);
 void ft_vk_combine(ft_vk *v, ft_mat y, ft_mat x, const float *w, int K, bool acc);
@@ -284,8 +362,14 @@ void ft_vk_glu(ft_dev *d, ft_mat y, ft_mat u, ft_mat x, const ft_weight *gate, c
 void ft_vk_route(ft_dev *d, ft_expert_choice r, ft_mat x);
 void ft_vk_moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_choice r, ft_mat tmp,
                bool acc);
+void ft_vk_moe_shared(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_choice r,
+                      ft_mat tmp, const ft_shared_expert *sh);
 void ft_vk_expert_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, ft_expert_choice r,
                          bool acc);
+/* Weights that are repacked for cooperative matrices when they are bound. */
+bool ft_vk_packs(const ft_vk *v, const ft_weight *w);
+uint64_t ft_vk_packed_bytes(const ft_weight *w);
+void ft_vk_pack(ft_vk *v, const ft_weight *w, void *to, const void *from);
 void ft_vk_centroid_head(ft_dev *d, ft_mat y, ft_mat x, ft_mat score, const ft_weight *w,
                          const int32_t *order, int top);
 
@@ -295,5 +379,7 @@ void ft_vk_attend(ft_dev *d, ft_mat o, ft_mat q, const ft_kv *kv, ft_attn p);
 void ft_vk_conv(ft_dev *d, ft_mat y, ft_mat u, ft_vec w, const ft_delta *s);
 void ft_vk_delta_rule(ft_dev *d, ft_mat o, ft_mat y, ft_mat a, ft_mat b, ft_vec A, ft_vec dt,
                       const ft_delta *s);
+
+void ft_vk_draw(ft_dev *d, ft_drawn *y, ft_mat x);
 
 #endif

@@ -1,9 +1,11 @@
-/* The convolution of a gated delta net: outputs and journal, or (WINDOW) the last inputs, which the
- * outputs read and which change in a second dispatch. */
+/* The convolution of a gated delta net. FEW: an invocation computes a channel of all rows of a
+ * span, and then its window. Otherwise it computes one row (ROWS), and the window, the last inputs,
+ * which all rows read, changes in a second dispatch (WINDOW). */
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
-layout(constant_id = 0) const bool WINDOW = false;
+layout(constant_id = 0) const int WHICH = 0;
+const int ROWS = 0, WINDOW = 1, FEW = 2; /* the order of ft_vk_conv_part in delta.c */
 layout(local_size_x = 128) in;
 layout(push_constant, scalar) uniform Push {
     Mat y, u;
@@ -28,28 +30,36 @@ float input_at(Span sp, int c, int i)
     return head(a.u, sp.row + i - sp.replay, 0).v[c];
 }
 
-void main()
+void compute_row(Span sp, int c, int r)
 {
-    const int c = int(gl_WorkGroupID.x * 128u + gl_LocalInvocationIndex);
-    if (c >= a.CH) return;
-    Batch b = Batch(a.batch);
-    if (WINDOW) {
-        const Span sp = Spans(b.span).v[gl_WorkGroupID.y];
-        const int shift = sp.replay + (sp.tentative != 0 ? 0 : sp.n);
-        float last[16];
-        if (shift == 0) return;
-        for (int i = 0; i < a.C - 1; i++) last[i] = input_at(sp, c, shift + i);
-        F32 to = F32(a.conv + 4ul * uint64_t(sp.slot * (a.C - 1)) * uint64_t(a.CH));
-        for (int i = 0; i < a.C - 1; i++) to.v[i * a.CH + c] = last[i];
-        return;
-    }
-    const int t = int(gl_WorkGroupID.y);
-    const Span sp = Spans(b.span).v[I32(b.span_of).v[t]];
-    const int r = t - sp.row;
+    const int t = sp.row + r;
     float sum = 0.0;
     for (int k = 0; k < a.C; k++)
         sum = fma(F32(a.w).v[c * a.C + k], input_at(sp, c, sp.replay + r + k), sum);
     head(a.y, t, 0).v[c] = act_of(sum, SILU);
     if (sp.tentative != 0)
         journal_of(sp.slot, 1 - sp.plane, c).v[r * a.CH] = head(a.u, t, 0).v[c];
+}
+
+void move_window(Span sp, int c)
+{
+    const int shift = sp.replay + (sp.tentative != 0 ? 0 : sp.n);
+    float last[16];
+    if (shift == 0) return;
+    for (int i = 0; i < a.C - 1; i++) last[i] = input_at(sp, c, shift + i);
+    F32 to = F32(a.conv + 4ul * uint64_t(sp.slot * (a.C - 1)) * uint64_t(a.CH));
+    for (int i = 0; i < a.C - 1; i++) to.v[i * a.CH + c] = last[i];
+}
+
+void main()
+{
+    const int c = int(gl_WorkGroupID.x * 128u + gl_LocalInvocationIndex);
+    const int i = int(gl_WorkGroupID.y);
+    if (c >= a.CH) return;
+    Batch b = Batch(a.batch);
+    const Span sp = Spans(b.span).v[WHICH == ROWS ? I32(b.span_of).v[i] : i];
+    if (WHICH == ROWS) compute_row(sp, c, i - sp.row);
+    if (WHICH == FEW)
+        for (int r = 0; r < sp.n; r++) compute_row(sp, c, r);
+    if (WHICH != ROWS) move_window(sp, c);
 }

@@ -14,9 +14,12 @@ layout(push_constant, scalar) uniform Push {
     int i, acc;
 } a;
 
+/* p: a factor of each row, `acc` values apart, or none. */
 float act_mul(int t, int c)
 {
-    return act_of(get(a.x, t, c), a.i) * get(a.z, t, c);
+    precise float v = act_of(get(a.x, t, c), a.i) * get(a.z, t, c);
+    if (a.p != 0ul) v = v * sigmoid(F32(a.p).v[t * a.acc]);
+    return v;
 }
 
 float affine(int t, int c)

@@ -19,6 +19,7 @@ layout(push_constant, scalar) uniform Push {
     int flags; /* 1: q has the output rows alone, 2: rows see ahead, 4: page space of windows */
     int piece; /* 0: all positions, 1: those before the recent-token window, 2: those in it */
     int group, ranges; /* query heads per KV head; ranges of a context */
+    int rows;          /* of q */
 } a;
 
 struct Sum {

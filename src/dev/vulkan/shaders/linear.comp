@@ -48,6 +48,30 @@ float x_at(ADDRESS p, int i)
     return i < a.k ? F32(p).v[i] : 0.0;
 }
 
+layout(buffer_reference, scalar, buffer_reference_align = 16) readonly buffer Words {
+    uvec4 v[];
+};
+
+/* v = values [k, k + 8) of a row. Where x can be read in fours, rows of plain numbers can, too. */
+void decode(ADDRESS row, int k)
+{
+    if (FOURS && TYPE == F32_T) {
+        const uvec4 p = Words(row).v[k / 4], q = Words(row).v[k / 4 + 1];
+        [[unroll]] for (int j = 0; j < 4; j++) {
+            v[j] = uintBitsToFloat(p[j]);
+            v[4 + j] = uintBitsToFloat(q[j]);
+        }
+    } else if (FOURS && TYPE == BF16_T) {
+        const uvec4 p = Words(row).v[k / 8];
+        [[unroll]] for (int j = 0; j < 4; j++) {
+            v[2 * j] = uintBitsToFloat(p[j] << 16);
+            v[2 * j + 1] = uintBitsToFloat(p[j] & 0xffff0000u);
+        }
+    } else {
+        decode8(row, k, a.k, a.grid);
+    }
+}
+
 void main()
 {
     const int lane = int(gl_LocalInvocationIndex) % 32, warp = int(gl_LocalInvocationIndex) / 32;
@@ -87,7 +111,7 @@ void main()
         }
         [[unroll]] for (int r = 0; r < ROWS; r++) {
             const int o = min(row0 + r, a.n - 1);
-            decode8(w + uint64_t(o) * uint64_t(a.row_bytes), k, a.k, a.grid);
+            decode(w + uint64_t(o) * uint64_t(a.row_bytes), k);
             [[unroll]] for (int c = 0; c < COLS; c++) accumulate(r, c, lo[c], hi[c]);
         }
     }

@@ -1,0 +1,161 @@
+/* delta.glsl - the gated delta rule. The columns of a state are independent: a workgroup keeps 32
+ * of a head's columns in registers from the first row of a span to the last, four invocations per
+ * column. Rows are loaded and normalised in blocks, so that nothing waits between the rows of a
+ * block; each row is computed as if it were alone, so the bits depend neither on the blocks nor on
+ * how a prompt is cut. A replay repeats the operations of the rows it replaces. */
+layout(constant_id = 0) const int S = 128;
+const int WG = 128, COLUMNS = WG / 4;
+const int OWN = (S + 15) / 16, FOURS = 4 * OWN; /* vectors of an invocation, of a row: zeros last */
+const int ROWS = S > 512 ? 2 : S > 256 ? 4 : S > 128 ? 8 : 16; /* rows of a block */
+layout(local_size_x = 128) in;
+layout(push_constant, scalar) uniform Push {
+    ADDRESS o, y, al, be, A, dt, state, j_k, j_d, j_g, batch;
+    int o_rs, o_hs, y_rs, al_rs, be_rs, J;
+    int heads; /* Hk in the lower half, Hv in the upper one */
+} a;
+
+vec4 z[OWN];                        /* a fourth of a column: vectors q, q + 4, ... */
+shared vec4 unit[2 * ROWS * FOURS]; /* keys of the block, then queries */
+shared float value[ROWS * COLUMNS];
+shared float gate[ROWS], decay[ROWS], beta[ROWS];
+
+F32 row_of(ADDRESS base, int64_t at)
+{
+    return F32(base + 4ul * uint64_t(at));
+}
+
+vec4 four_at(F32 p, int i)
+{
+    return vec4(i < S ? p.v[i] : 0.0, i + 1 < S ? p.v[i + 1] : 0.0, i + 2 < S ? p.v[i + 2] : 0.0,
+                i + 3 < S ? p.v[i + 3] : 0.0);
+}
+
+float dot_of(int at, int q)
+{
+    vec4 s = vec4(0.0);
+    [[unroll]] for (int i = 0; i < OWN; i++) s = fma(z[i], unit[at * FOURS + 4 * i + q], s);
+    precise float sum = (s.x + s.y) + (s.z + s.w);
+    return quad_sum(sum);
+}
+
+/* Z = e^g Z + k d^T */
+void advance(int r, float d, int q)
+{
+    const vec4 e = vec4(decay[r]);
+    [[unroll]] for (int i = 0; i < OWN; i++) {
+        precise vec4 kd = unit[r * FOURS + 4 * i + q] * d;
+        z[i] = fma(e, z[i], kd);
+    }
+}
+
+void store(F32 to, int j, int q)
+{
+    [[unroll]] for (int i = 0; i < OWN; i++)
+        [[unroll]] for (int k = 0; k < 4; k++) {
+            const int at = 4 * (4 * i + q) + k;
+            if (at < S && j < S) to.v[at * S + j] = z[i][k];
+        }
+}
+
+/* Keys and queries of rows [t, t + n), divided by their norms: four invocations for each. */
+void load_units(int t, int n, int kh, int Hk)
+{
+    const int me = INVOCATION, q = me % 4;
+    for (int first = 0; first < 2 * ROWS; first += COLUMNS) {
+        const int u = first + me / 4, r = min(u % ROWS, n - 1), from = u < ROWS ? Hk + kh : kh;
+        F32 x = row_of(a.y, int64_t(t + r) * a.y_rs + int64_t(from * S));
+        vec4 v[OWN], sum = vec4(0.0);
+        [[unroll]] for (int i = 0; i < OWN; i++) {
+            v[i] = four_at(x, 4 * (4 * i + q));
+            sum = fma(v[i], v[i], sum);
+        }
+        precise float own = (sum.x + sum.y) + (sum.z + sum.w);
+        const float scale = (u < ROWS ? 1.0 : 1.0 / sqrt(float(S))) / sqrt(quad_sum(own) + 1e-6);
+        if (u >= 2 * ROWS) continue;
+        [[unroll]] for (int i = 0; i < OWN; i++) unit[u * FOURS + 4 * i + q] = v[i] * scale;
+    }
+}
+
+void load_gates(int t, int n, int h)
+{
+    const int r = INVOCATION;
+    if (r >= n) return;
+    const float al = row_of(a.al, int64_t(t + r) * a.al_rs).v[h] + F32(a.dt).v[h];
+    precise float g = F32(a.A).v[h] * softplus(al);
+    gate[r] = g;
+    decay[r] = exp_of(g);
+    beta[r] = sigmoid(row_of(a.be, int64_t(t + r) * a.be_rs).v[h]);
+}
+
+void load_values(int t, int n, int from)
+{
+    const int j0 = int(gl_WorkGroupID.z) * COLUMNS;
+    for (int i = INVOCATION; i < n * COLUMNS; i += WG) {
+        const int j = j0 + i % COLUMNS;
+        value[i] = j < S ? row_of(a.y, int64_t(t + i / COLUMNS) * a.y_rs).v[from + j] : 0.0;
+    }
+}
+
+void replay(Span sp, int h, int kh, int j, int q)
+{
+    const int Hk = a.heads & 0xffff, Hv = a.heads >> 16, me = INVOCATION;
+    const int64_t rows = int64_t(sp.slot * 2 + sp.plane) * a.J;
+    for (int first = 0; first < sp.replay; first += ROWS) {
+        const int n = min(ROWS, sp.replay - first);
+        barrier();
+        for (int i = me; i < n * FOURS; i += WG)
+            unit[i] = four_at(row_of(a.j_k, ((rows + first + i / FOURS) * Hk + kh) * S),
+                              4 * (i % FOURS));
+        if (me < n) decay[me] = exp_of(row_of(a.j_g, (rows + first + me) * Hv).v[h]);
+        barrier();
+        for (int r = 0; r < n; r++)
+            advance(r, j < S ? row_of(a.j_d, ((rows + first + r) * Hv + h) * S).v[j] : 0.0, q);
+    }
+}
+
+void put_journal(int64_t row, int r, int h, int kh, int j, float d)
+{
+    const int Hk = a.heads & 0xffff, Hv = a.heads >> 16, me = INVOCATION;
+    if (j < S && me % 4 == 0) row_of(a.j_d, (row * Hv + h) * S).v[j] = d;
+    if (gl_WorkGroupID.z != 0u) return;
+    if (me == 0) row_of(a.j_g, row * Hv).v[h] = gate[r];
+    if (h < Hk)
+        for (int i = me; i < S; i += WG)
+            row_of(a.j_k, (row * Hk + kh) * S).v[i] = unit[r * FOURS + i / 4][i % 4];
+}
+
+void main()
+{
+    const int Hk = a.heads & 0xffff, Hv = a.heads >> 16, me = INVOCATION, q = me % 4;
+    const int h = int(gl_WorkGroupID.x), kh = h % Hk;
+    const int j = int(gl_WorkGroupID.z) * COLUMNS + me / 4;
+    const Span sp = Spans(Batch(a.batch).span).v[gl_WorkGroupID.y];
+    F32 stored = row_of(a.state, int64_t(sp.slot * Hv + h) * S * S);
+    if (sp.n == 0 && sp.replay == 0) return;
+    [[unroll]] for (int i = 0; i < OWN; i++)
+        [[unroll]] for (int k = 0; k < 4; k++) {
+            const int at = 4 * (4 * i + q) + k;
+            z[i][k] = j < S && at < S ? stored.v[at * S + j] : 0.0;
+        }
+    replay(sp, h, kh, j, q);
+    if (sp.tentative != 0 && sp.replay > 0) store(stored, j, q);
+    const int64_t rows = int64_t(sp.slot * 2 + 1 - sp.plane) * a.J;
+    for (int first = 0; first < sp.n; first += ROWS) {
+        const int t = sp.row + first, n = min(ROWS, sp.n - first);
+        barrier();
+        load_gates(t, n, h);
+        load_values(t, n, (2 * Hk + h) * S);
+        load_units(t, n, kh, Hk);
+        barrier();
+        for (int r = 0; r < n; r++) {
+            precise float seen = decay[r] * dot_of(r, q);
+            precise float d = beta[r] * (value[r * COLUMNS + me / 4] - seen);
+            advance(r, d, q);
+            const float o = dot_of(ROWS + r, q);
+            F32 to = row_of(a.o, int64_t(t + r) * a.o_rs + int64_t(h) * a.o_hs);
+            if (j < S && q == 0) to.v[j] = o;
+            if (sp.tentative != 0) put_journal(rows + first + r, r, h, kh, j, d);
+        }
+    }
+    if (sp.tentative == 0) store(stored, j, q);
+}
