@@ -148,6 +148,7 @@ __device__ __forceinline__ uint32_t block_values(uint32_t halves, __half2 scale,
 
 /* A lane's part of a key row whose values are in order, t = lane % 4. */
 struct plain_part {
+    enum { WIDE = 0 };
     const unsigned char *row;
     int t;
 
@@ -311,6 +312,7 @@ __device__ __forceinline__ uint32_t times(uint32_t halves, __half2 scale)
 /* A lane's quarter of a key row. HEAD: bytes in front of a group's codes. */
 template <int D, int BITS, int HEAD> struct turbo_rows {
     enum {
+        WIDE = 1, /* attend_few.cuh: a lane has eight consecutive values instead of twice four */
         GROUP = D % 128 ? 64 : 128,
         GROUP_BYTES = HEAD + GROUP * BITS / 8,
         BYTES = D / GROUP * GROUP_BYTES,
@@ -411,5 +413,35 @@ template <int D, int BITS, int HEAD> struct turbo_rows {
         ENCODING(case FT_KV_TURBO4, turbo_rows<D COMMA 4 COMMA 2>, __VA_ARGS__)                    \
         ENCODING(default, turbo_rows<D COMMA 4 COMMA 4>, __VA_ARGS__)                              \
     }
+
+/* ---- pages ---- */
+
+/* Expands a page of rows to a tile of halves: keys in the order of key_column. A warp takes eight
+ * rows, eight lanes at a time the same quarter of them. */
+template <int D, typename ROWS>
+__device__ __forceinline__ void expand_rows(unsigned char *tile, const unsigned char *raw,
+                                            const codebook &book, bool keys)
+{
+    const int lane = threadIdx.x & 31, r = threadIdx.x / 32 * 8 + lane % 8, t = lane / 8;
+    ROWS rows;
+    rows.open(raw + r * ROWS::BYTES, t);
+#pragma unroll 4
+    for (int j = 0; j < D / 32; j++) {
+        const uint4 v = rows.keys(j, book);
+        const uint32_t pair[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+        for (int i = 0; i < 4; i += 2) {
+            if (keys) {
+                unsigned char *to = tile + 4 * t;
+                *(uint32_t *)(to + 16 * swizzled(r, 4 * j + i, D / 8)) = pair[i];
+                *(uint32_t *)(to + 16 * swizzled(r, 4 * j + i + 1, D / 8)) = pair[i + 1];
+            } else {
+                const int at = rows.first(j, i / 2);
+                *(uint2 *)(tile + 16 * swizzled(r, at / 8, D / 8) + 2 * (at % 8)) =
+                    make_uint2(pair[i], pair[i + 1]);
+            }
+        }
+    }
+}
 
 #endif
