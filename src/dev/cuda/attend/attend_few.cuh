@@ -58,14 +58,31 @@ static inline few_layout few_layout_of(const attend_args *a, int D, int NB, int 
  * the two buffers of weights is full or free. */
 enum { AT_KEYS = 1, AT_MAXIMA, AT_VALUES, FULL, FREE = FULL + 2 };
 
-__device__ __forceinline__ void barrier_sync(int id, int threads)
+template <int ID, int N> __device__ __forceinline__ void barrier_sync(void)
 {
-    asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+    asm volatile("bar.sync %0, %1;" ::"n"(ID), "n"(N) : "memory");
 }
 
-__device__ __forceinline__ void barrier_arrive(int id, int threads)
+template <int ID, int N> __device__ __forceinline__ void barrier_arrive(void)
 {
-    asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+    asm volatile("bar.arrive %0, %1;" ::"n"(ID), "n"(N) : "memory");
+}
+
+/* FULL or FREE of the buffer of page i. */
+template <int ID> __device__ __forceinline__ void sync_buffer(int i)
+{
+    if (i % 2)
+        barrier_sync<ID + 1, THREADS>();
+    else
+        barrier_sync<ID, THREADS>();
+}
+
+template <int ID> __device__ __forceinline__ void arrive_buffer(int i)
+{
+    if (i % 2)
+        barrier_arrive<ID + 1, THREADS>();
+    else
+        barrier_arrive<ID, THREADS>();
 }
 
 /* ---- pages ---- */
@@ -89,15 +106,14 @@ template <int D> __device__ __forceinline__ void few_issue(few_pages &w, const k
 }
 
 /* Waits for the next page, and copies another one into the entry that is free now. */
-template <int D>
-__device__ __forceinline__ const unsigned char *few_next(few_pages &w, const kv_side &s, int i,
-                                                         int barrier)
+template <int D, int BARRIER>
+__device__ __forceinline__ const unsigned char *few_next(few_pages &w, const kv_side &s, int i)
 {
     if (w.entries == 2)
         copy_wait<0>();
     else
         copy_wait<1>();
-    barrier_sync(barrier, HALF_THREADS);
+    barrier_sync<BARRIER, HALF_THREADS>();
     few_issue<D>(w, s);
     return w.ring + i % w.entries * w.bytes;
 }
@@ -247,19 +263,19 @@ __device__ __forceinline__ void few_score_pages(const attend_args &a, const few_
         }
     if (w.entries > 2) few_issue<D>(w, a.k);
     for (int i = 0; i < w.pages; i++, cell += PAGE) {
-        const unsigned char *page = few_next<D>(w, a.k, i, AT_KEYS);
+        const unsigned char *page = few_next<D, AT_KEYS>(w, a.k, i);
         float c[NB][4] = {}, fade[NB][2];
         if (a.k.type == FT_KV_F16)
             few_scores_f16<D>(c, q, shared_at(page), n);
         else
             FOR_ENCODING(a.k, few_scores<D, NB, ROWS>(c, q, page, book, n));
         few_scale(c, s, a.scale, cell + n, red + warp * 8 * NB);
-        barrier_sync(AT_MAXIMA, HALF_THREADS);
+        barrier_sync<AT_MAXIMA, HALF_THREADS>();
         few_weigh(c, s, red, fade);
-        if (i >= 2) barrier_sync(FREE + i % 2, THREADS);
+        if (i >= 2) sync_buffer<FREE>(i);
         few_put(sm + at.p + i % 2 * at.p_bytes, (few_change *)(sm + at.change) + i % 2 * 8 * NB, c,
                 s, fade, n);
-        barrier_arrive(FULL + i % 2, THREADS);
+        arrive_buffer<FULL>(i);
     }
 }
 
@@ -270,14 +286,6 @@ __device__ __forceinline__ void few_score_pages(const attend_args &a, const few_
 template <int MT, int NB> struct few_sums {
     float o[MT][NB][4], l[NB][4];
 };
-
-/* The columns of a thread in its tiles: which four values of the row are `half` of tiles 4 m ... 4
- * m
- * + 3, in units of four values. */
-template <typename ROWS> __device__ __forceinline__ int few_quad(int m, int half, int lane)
-{
-    return 16 * m + (ROWS::WIDE ? 2 * (lane / 4) + half : lane / 4 + 8 * half);
-}
 
 /* o += weights times values for MT tiles of columns from `column` on. */
 template <int D, int MT, int NB, typename ROWS>
@@ -298,16 +306,15 @@ __device__ __forceinline__ void few_values(few_sums<MT, NB> &r, uint32_t p, cons
         }
 #pragma unroll
         for (int m = 0; m < MT / 4; m++) {
-            uint32_t f[4][4];
+            uint32_t f[2][8];
 #pragma unroll
-            for (int i = 0; i < 4; i++) {
-                const unsigned char *from = row + i / 2 * 8 * ROWS::BYTES;
-                ROWS::values(f[i], book, from, from + ROWS::BYTES,
-                             column / 4 + few_quad<ROWS>(m, i % 2, lane));
+            for (int i = 0; i < 2; i++) {
+                const unsigned char *from = row + i * 8 * ROWS::BYTES;
+                ROWS::columns(f[i], book, from, from + ROWS::BYTES, column / 64 + m, lane / 4);
             }
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                const uint32_t av[4] = {f[0][i], f[1][i], f[2][i], f[3][i]};
+                const uint32_t av[4] = {f[0][i], f[0][4 + i], f[1][i], f[1][4 + i]};
 #pragma unroll
                 for (int nb = 0; nb < NB; nb++)
                     mma_f16(r.o[4 * m + i][nb], av, b[nb][k % 2 * 2], b[nb][k % 2 * 2 + 1]);
@@ -437,16 +444,16 @@ __device__ __forceinline__ void few_value_pages(const attend_args &a, const few_
     few_sums<MT, NB> r = {};
     if (w.entries > 2) few_issue<D>(w, a.v);
     for (int i = 0; i < w.pages; i++) {
-        const unsigned char *page = few_next<D>(w, a.v, i, AT_VALUES);
+        const unsigned char *page = few_next<D, AT_VALUES>(w, a.v, i);
         const uint32_t p = shared_at(sm + at.p + i % 2 * at.p_bytes);
-        barrier_sync(FULL + i % 2, THREADS);
+        sync_buffer<FULL>(i);
         change = (const few_change *)(sm + at.change) + i % 2 * 8 * NB;
         few_fade(r, change);
         if (a.v.type == FT_KV_F16)
             few_values_f16<D>(r, p, shared_at(page), column);
         else
             FOR_ENCODING(a.v, few_values<D, MT, NB, ROWS>(r, p, page, book, column));
-        if (i + 2 < w.pages) barrier_arrive(FREE + i % 2, THREADS);
+        if (i + 2 < w.pages) arrive_buffer<FREE>(i);
     }
 #pragma unroll
     for (int nb = 0; nb < NB; nb++)

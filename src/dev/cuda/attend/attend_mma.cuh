@@ -151,10 +151,10 @@ __device__ __forceinline__ void load_queries(const attend_args &a, const tile &t
             if (a.k.hadamard)
                 hadamard_group(v, a.hadamard.before, a.hadamard.after, a.hadamard.root);
 #pragma unroll
-            for (int e = 0; e < E; e += 2) {
+            for (int e = 0; e < E; e++) {
                 const int c = key_column<D>(a.k, at + e);
-                *(uint32_t *)(to + 16 * swizzled(i, c / 8, D / 8) + 2 * (c % 8)) =
-                    pack_half(v[e], v[e + 1]);
+                *(__half *)(to + 16 * swizzled(i, c / 8, D / 8) + 2 * (c % 8)) =
+                    __float2half_rn(v[e]);
             }
         }
     }

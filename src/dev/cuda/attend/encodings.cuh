@@ -5,10 +5,12 @@
  * 2 t + 8 and 2 t + 9 of row l / 4, with t = l % 4. Which value of a head is in which column does
  * not matter as long as queries and keys agree (key_column), so the four columns of a lane are four
  * consecutive values: of its quarter of every 16 values for encodings in blocks, of its quarter of
- * the whole row for turbo encodings. f16 rows keep their order.
+ * the whole row for turbo encodings. With codes of two and three bits the two values with even
+ * numbers come first: every second code of a word is a nibble with one operation. f16 rows keep
+ * their order.
  *
- * Values: a lane supplies a column at two neighbouring positions, so it decodes the same four
- * values of two rows and pairs them.
+ * Values: a lane supplies a column at two neighbouring positions, so it decodes the same values of
+ * two rows and pairs them.
  *
  * Rows have even addresses. Words are read at multiples of four and shifted, a few bytes beyond the
  * row. */
@@ -17,13 +19,15 @@
 
 #include "dev/cuda/attend/kv.cuh"
 
-/* The column of value i of a key; i is even, and the next value has the next column. */
+/* The column of value i of a key. */
 template <int D> __device__ __forceinline__ int key_column(const kv_side &s, int i)
 {
     if (s.type == FT_KV_F16) return i;
     const int t = s.hadamard ? i / (D / 4) : i / 4 % 4;
     const int step = s.hadamard ? i % (D / 4) / 4 : i / 16;
-    return 16 * step + 2 * t + i % 4 / 2 * 8;
+    const bool even_first = s.hadamard && s.f.bits < 4;
+    const int pair = even_first ? i % 2 : i % 4 / 2, at = even_first ? i % 4 / 2 : i % 2;
+    return 16 * step + 2 * t + 8 * pair + at;
 }
 
 /* ---- bytes and halves ---- */
@@ -33,14 +37,29 @@ __device__ __forceinline__ uint32_t two_bytes(const unsigned char *p)
     return *(const uint16_t *)p;
 }
 
-/* Four bytes at an even address. ODD: 1 if it is known to be no multiple of four, 0 if it is one,
- * -1 if that is in `odd`. */
-template <int ODD> __device__ __forceinline__ uint32_t four_bytes(const unsigned char *p, bool odd)
+/* Four bytes at an even address. ODD: it is no multiple of four. */
+template <bool ODD> __device__ __forceinline__ uint32_t four_bytes(const unsigned char *p)
 {
-    if (ODD == 0) return *(const uint32_t *)p;
-    const int back = ODD == 1 || odd ? 2 : 0;
-    const uint32_t *at = (const uint32_t *)(p - back);
-    return __byte_perm(at[0], at[1], back ? 0x5432 : 0x3210);
+    if (!ODD) return *(const uint32_t *)p;
+    const uint32_t *at = (const uint32_t *)(p - 2);
+    return __byte_perm(at[0], at[1], 0x5432);
+}
+
+/* The bits of a where mask has ones, of b elsewhere. */
+__device__ __forceinline__ uint32_t choose_bits(uint32_t mask, uint32_t a, uint32_t b)
+{
+    uint32_t v;
+    asm("lop3.b32 %0, %1, %2, %3, 0xca;" : "=r"(v) : "r"(mask), "r"(a), "r"(b));
+    return v;
+}
+
+/* Four of the eight bytes of b and a, by the nibbles of the low half of `which`, all below eight:
+ * __byte_perm without a mask for that. */
+__device__ __forceinline__ uint32_t pick_bytes(uint32_t a, uint32_t b, uint32_t which)
+{
+    uint32_t v;
+    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(v) : "r"(a), "r"(b), "r"(which));
+    return v;
 }
 
 __device__ __forceinline__ __half2 as_halves(uint32_t v)
@@ -116,25 +135,25 @@ __device__ __forceinline__ uint32_t fifth_bits(uint32_t bits)
 /* The values of four codes of IQ4_NL, given as nibbles; 128 is added to them. */
 __device__ __forceinline__ uint32_t iq4_nl_values(uint32_t code)
 {
-    const uint32_t at = code & 0x7777u, upper = __byte_perm(0xff00u, 0, code >> 3 & 0x1111u);
-    const uint32_t low = __byte_perm(0x3f2d1801u, 0x766a5d4fu, at);
-    const uint32_t high = __byte_perm(0xa6998d81u, 0xf1d9c5b5u, at);
-    return (low & ~upper) | (high & upper);
+    const uint32_t at = code & 0x7777u, upper = pick_bytes(0xff00u, 0, code >> 3 & 0x1111u);
+    const uint32_t low = pick_bytes(0x3f2d1801u, 0x766a5d4fu, at);
+    const uint32_t high = pick_bytes(0xa6998d81u, 0xf1d9c5b5u, at);
+    return choose_bits(upper, high, low);
 }
 
 /* The codes of values 4 q .. 4 q + 3 of a block as bytes. Nibbles of values i and i + 16 share a
- * byte. ODD, odd: whether the block's codes are at an odd multiple of two (four_bytes). */
-template <int TYPE, int ODD>
-__device__ __forceinline__ uint32_t block_codes(const unsigned char *b, int q, bool odd)
+ * byte. ODD: the block's codes are at an odd multiple of two. */
+template <int TYPE, bool ODD>
+__device__ __forceinline__ uint32_t block_codes(const unsigned char *b, int q)
 {
     typedef block_format<TYPE> F;
     if (TYPE == FT_KV_Q8_0)
-        return four_bytes<ODD>(b + F::CODES + 4 * q, odd) ^ 0x80808080u; /* 128 more */
-    const uint32_t word = four_bytes<ODD>(b + F::CODES + q % 4 * 4, odd);
+        return four_bytes<ODD>(b + F::CODES + 4 * q) ^ 0x80808080u; /* 128 more */
+    const uint32_t word = four_bytes<ODD>(b + F::CODES + q % 4 * 4);
     if (TYPE == FT_KV_IQ4_NL)
         return __byte_perm(iq4_nl_values(word), iq4_nl_values(word >> 16), q < 4 ? 0x6420 : 0x7531);
     const uint32_t low = word >> q / 4 * 4 & 0x0f0f0f0fu;
-    return F::FIVE ? low | fifth_bits(four_bytes<ODD>(b + F::FIFTH, odd) >> 4 * q) : low;
+    return F::FIVE ? low | fifth_bits(four_bytes<ODD>(b + F::FIFTH) >> 4 * q) : low;
 }
 
 template <int TYPE>
@@ -148,7 +167,6 @@ __device__ __forceinline__ uint32_t block_values(uint32_t halves, __half2 scale,
 
 /* A lane's part of a key row whose values are in order, t = lane % 4. */
 struct plain_part {
-    enum { WIDE = 0 };
     const unsigned char *row;
     int t;
 
@@ -158,10 +176,15 @@ struct plain_part {
         t = part;
     }
 
-    /* The first of the values in x, or in z, of keys(j). */
+    /* The first of the values in x and y, or in z and w, of keys(j). */
     __device__ __forceinline__ int first(int j, int half) const
     {
         return 32 * j + 16 * half + 4 * t;
+    }
+
+    static __device__ __forceinline__ uint2 in_order(uint32_t x, uint32_t y)
+    {
+        return make_uint2(x, y);
     }
 };
 
@@ -178,32 +201,40 @@ template <int D, int TYPE> struct block_rows : plain_part {
         const __half2 min = F::MIN ? __half2half2(half_at(b + 2)) : scale;
         uint4 v;
         if ((F::ODD + j * F::ALTERNATE) % 2) {
-            widen(block_codes<TYPE, 1>(b, t, true), v.x, v.y);
-            widen(block_codes<TYPE, 1>(b, t + 4, true), v.z, v.w);
+            widen(block_codes<TYPE, true>(b, t), v.x, v.y);
+            widen(block_codes<TYPE, true>(b, t + 4), v.z, v.w);
         } else {
-            widen(block_codes<TYPE, 0>(b, t, false), v.x, v.y);
-            widen(block_codes<TYPE, 0>(b, t + 4, false), v.z, v.w);
+            widen(block_codes<TYPE, false>(b, t), v.x, v.y);
+            widen(block_codes<TYPE, false>(b, t + 4), v.z, v.w);
         }
         return make_uint4(block_values<TYPE>(v.x, scale, min), block_values<TYPE>(v.y, scale, min),
                           block_values<TYPE>(v.z, scale, min), block_values<TYPE>(v.w, scale, min));
     }
 
-    /* v[i]: value 4 q + i of rows a and b. */
-    static __device__ __forceinline__ void values(uint32_t (&v)[4], const codebook &,
-                                                  const unsigned char *a, const unsigned char *b,
-                                                  int q)
+    /* Values 4 q ... of blocks a and b, in pairs. */
+    template <bool ODD>
+    static __device__ __forceinline__ void pairs(uint32_t *v, const unsigned char *a,
+                                                 const unsigned char *b, int q)
     {
-        const bool odd = (F::ODD + q / 8 * F::ALTERNATE) % 2;
-        a += q / 8 * F::BYTES;
-        b += q / 8 * F::BYTES;
         const __half2 scale = __halves2half2(half_at(a), half_at(b));
         const __half2 min = F::MIN ? __halves2half2(half_at(a + 2), half_at(b + 2)) : scale;
-        const uint32_t x = block_codes<TYPE, -1>(a, q % 8, odd);
-        const uint32_t y = block_codes<TYPE, -1>(b, q % 8, odd);
+        const uint32_t x = block_codes<TYPE, ODD>(a, q), y = block_codes<TYPE, ODD>(b, q);
         widen(__byte_perm(x, y, 0x5140), v[0], v[1]);
         widen(__byte_perm(x, y, 0x7362), v[2], v[3]);
 #pragma unroll
         for (int i = 0; i < 4; i++) v[i] = block_values<TYPE>(v[i], scale, min);
+    }
+
+    /* Of 64 values from 64 m on, for lane group i of eight: values 4 i ... of rows a and b in
+     * pairs, and those 32 further. */
+    static __device__ __forceinline__ void columns(uint32_t (&v)[8], const codebook &,
+                                                   const unsigned char *a, const unsigned char *b,
+                                                   int m, int i)
+    {
+        a += 2 * m * F::BYTES;
+        b += 2 * m * F::BYTES;
+        pairs<F::ODD == 1>(v, a, b, i);
+        pairs<(F::ODD + F::ALTERNATE) % 2 == 1>(v + 4, a + F::BYTES, b + F::BYTES, i);
     }
 };
 
@@ -227,47 +258,39 @@ template <int D> struct bf16_rows : plain_part {
                           halves_of_bf16(b.x, b.x >> 16), halves_of_bf16(b.y, b.y >> 16));
     }
 
-    static __device__ __forceinline__ void values(uint32_t (&v)[4], const codebook &,
-                                                  const unsigned char *a, const unsigned char *b,
-                                                  int q)
+    static __device__ __forceinline__ void columns(uint32_t (&v)[8], const codebook &,
+                                                   const unsigned char *a, const unsigned char *b,
+                                                   int m, int i)
     {
-        const uint2 x = *(const uint2 *)(a + 8 * q), y = *(const uint2 *)(b + 8 * q);
-        v[0] = halves_of_bf16(x.x, y.x);
-        v[1] = halves_of_bf16(x.x >> 16, y.x >> 16);
-        v[2] = halves_of_bf16(x.y, y.y);
-        v[3] = halves_of_bf16(x.y >> 16, y.y >> 16);
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            const int at = 2 * (64 * m + 4 * i + 32 * h);
+            const uint2 x = *(const uint2 *)(a + at), y = *(const uint2 *)(b + at);
+            v[4 * h] = halves_of_bf16(x.x, y.x);
+            v[4 * h + 1] = halves_of_bf16(x.x >> 16, y.x >> 16);
+            v[4 * h + 2] = halves_of_bf16(x.y, y.y);
+            v[4 * h + 3] = halves_of_bf16(x.y >> 16, y.y >> 16);
+        }
     }
 };
 
 /* ---- turbo encodings ---- */
 
-/* Eight codes of two bits, or eight bits, into the lower bits of nibbles. */
-__device__ __forceinline__ uint32_t spread_twos(uint32_t v)
+/* Sixteen codes as nibbles: those with even numbers, those with odd numbers. twos: their lower two
+ * bits. */
+__device__ __forceinline__ void split_twos(uint32_t twos, uint32_t &even, uint32_t &odd)
 {
-    v = (v | v << 8) & 0x00ff00ffu;
-    v = (v | v << 4) & 0x0f0f0f0fu;
-    return (v | v << 2) & 0x33333333u;
+    even = twos & 0x33333333u;
+    odd = twos >> 2 & 0x33333333u;
 }
 
-__device__ __forceinline__ uint32_t spread_ones(uint32_t v)
+/* The same with their third bits, those of four codes in each byte of `thirds`: the products move
+ * bits 0 and 2, or 1 and 3, to bits 2 and 6. */
+__device__ __forceinline__ void split_threes(uint32_t twos, uint32_t thirds, uint32_t &even,
+                                             uint32_t &odd)
 {
-    v = (v | v << 12) & 0x000f000fu;
-    v = (v | v << 6) & 0x03030303u;
-    return (v | v << 3) & 0x11111111u;
-}
-
-/* Four codes of two bits of a and four of b, or four bits of each, into the lower bits of nibbles:
- * a0 b0 a1 b1 a2 b2 a3 b3. */
-__device__ __forceinline__ uint32_t pair_twos(uint32_t a, uint32_t b)
-{
-    const uint32_t v = ((a | a << 12) & 0x000f000fu) | ((b << 4 | b << 16) & 0x00f000f0u);
-    return (v | v << 6) & 0x33333333u;
-}
-
-__device__ __forceinline__ uint32_t pair_ones(uint32_t a, uint32_t b)
-{
-    const uint32_t v = ((a | a << 14) & 0x00030003u) | ((b << 4 | b << 18) & 0x00300030u);
-    return (v | v << 7) & 0x11111111u;
+    even = choose_bits(0x33333333u, twos, (thirds & 0x05050505u) * 20);
+    odd = choose_bits(0x33333333u, twos >> 2, (thirds & 0x0a0a0a0au) * 10);
 }
 
 /* The values of four codes, which are the nibbles of the low half of `code`: their low bytes and
@@ -276,8 +299,8 @@ __device__ __forceinline__ uint32_t pair_ones(uint32_t a, uint32_t b)
 __device__ __forceinline__ void look_up(const codebook &b, uint32_t code, uint32_t minus,
                                         uint32_t &low, uint32_t &high)
 {
-    low = __byte_perm(b.low[0], b.low[1], code);
-    high = __byte_perm(b.high[0], b.high[1], code) ^ (minus & 0x80808080u);
+    low = pick_bytes(b.low[0], b.low[1], code);
+    high = pick_bytes(b.high[0], b.high[1], code) ^ (minus & 0x80808080u);
 }
 
 /* Splits eight codes of four bits into three bits for look_up and signs. */
@@ -312,7 +335,6 @@ __device__ __forceinline__ uint32_t times(uint32_t halves, __half2 scale)
 /* A lane's quarter of a key row. HEAD: bytes in front of a group's codes. */
 template <int D, int BITS, int HEAD> struct turbo_rows {
     enum {
-        WIDE = 1, /* attend_few.cuh: a lane has eight consecutive values instead of twice four */
         GROUP = D % 128 ? 64 : 128,
         GROUP_BYTES = HEAD + GROUP * BITS / 8,
         BYTES = D / GROUP * GROUP_BYTES,
@@ -340,52 +362,80 @@ template <int D, int BITS, int HEAD> struct turbo_rows {
         return t * PART + 8 * j + 4 * half;
     }
 
-    /* Values 8 j .. 8 j + 7 of the quarter. */
+    /* Values 8 j .. 8 j + 7 of the quarter, four at a time. */
     __device__ __forceinline__ uint4 keys(int j, const codebook &book) const
     {
-        uint32_t code, minus0 = 0, minus1 = 0, lo, hi;
-        if (BITS == 4) {
-            code = split_signs(low[j], minus0, minus1);
-        } else {
-            code = spread_twos(low[j / 2] >> 16 * (j % 2) & 0xffff);
-            if (BITS == 3) code |= spread_ones(third[j / 4] >> 8 * (j % 4) & 0xff) << 2;
-        }
+        uint32_t minus0 = 0, minus1 = 0, lo, hi;
         uint4 v;
-        look_up(book, code, minus0, lo, hi);
+        if (BITS == 4) {
+            const uint32_t code = split_signs(low[j], minus0, minus1);
+            look_up(book, code, minus0, lo, hi);
+            v.x = times(__byte_perm(lo, hi, 0x5140), scale);
+            v.y = times(__byte_perm(lo, hi, 0x7362), scale);
+            look_up(book, code >> 16, minus1, lo, hi);
+            v.z = times(__byte_perm(lo, hi, 0x5140), scale);
+            v.w = times(__byte_perm(lo, hi, 0x7362), scale);
+            return v;
+        }
+        uint32_t even, odd;
+        if (BITS == 3) {
+            const uint32_t two = __byte_perm(third[j / 4], 0, j / 2 % 2 ? 0x3322 : 0x1100);
+            split_threes(low[j / 2], choose_bits(0x00ff00ffu, two, two >> 4), even, odd);
+        } else {
+            split_twos(low[j / 2], even, odd);
+        }
+        look_up(book, even >> 16 * (j % 2), 0, lo, hi);
         v.x = times(__byte_perm(lo, hi, 0x5140), scale);
-        v.y = times(__byte_perm(lo, hi, 0x7362), scale);
-        look_up(book, code >> 16, minus1, lo, hi);
-        v.z = times(__byte_perm(lo, hi, 0x5140), scale);
+        v.z = times(__byte_perm(lo, hi, 0x7362), scale);
+        look_up(book, odd >> 16 * (j % 2), 0, lo, hi);
+        v.y = times(__byte_perm(lo, hi, 0x5140), scale);
         v.w = times(__byte_perm(lo, hi, 0x7362), scale);
         return v;
     }
 
-    static __device__ __forceinline__ void values(uint32_t (&v)[4], const codebook &book,
-                                                  const unsigned char *a, const unsigned char *b,
-                                                  int q)
+    /* Pairs of neighbouring values from two words of keys(). */
+    static __device__ __forceinline__ uint2 in_order(uint32_t x, uint32_t y)
     {
-        const int group = 4 * q / GROUP * GROUP_BYTES, at = 4 * q % GROUP;
+        if (BITS == 4) return make_uint2(x, y);
+        return make_uint2(__byte_perm(x, y, 0x5410), __byte_perm(x, y, 0x7632));
+    }
+
+    /* Of 64 values from 64 m on, for lane group i of eight: values 8 i ... of rows a and b in
+     * pairs. */
+    static __device__ __forceinline__ void columns(uint32_t (&v)[8], const codebook &book,
+                                                   const unsigned char *a, const unsigned char *b,
+                                                   int m, int i)
+    {
+        const int group = 64 * m / GROUP * GROUP_BYTES, at = 64 * m % GROUP + 8 * i;
         a += group;
         b += group;
         const __half2 both = __halves2half2(half_at(a), half_at(b));
         a += HEAD;
         b += HEAD;
-        uint32_t code, minus0 = 0, minus1 = 0, lo, hi;
+        uint32_t code[2], minus[2][2] = {}, lo, hi;
         if (BITS == 4) { /* a0 a1 b0 b1 a2 a3 b2 b3 */
-            code = __byte_perm(two_bytes(a + at / 2), two_bytes(b + at / 2), 0x5140);
-            code = split_signs(code, minus0, minus1);
-        } else {
-            code = pair_twos(a[at / 4], b[at / 4]);
-            const int third = GROUP / 4 + at / 8, shift = at / 4 % 2 * 4;
-            if (BITS == 3) code |= pair_ones(a[third] >> shift & 15, b[third] >> shift & 15) << 2;
+#pragma unroll
+            for (int j = 0; j < 2; j++)
+                code[j] = split_signs(__byte_perm(two_bytes(a + at / 2 + 2 * j),
+                                                  two_bytes(b + at / 2 + 2 * j), 0x5140),
+                                      minus[j][0], minus[j][1]);
+        } else { /* a0 a2 b0 b2 a4 a6 b4 b6, and a1 ... */
+            const uint32_t twos = __byte_perm(two_bytes(a + at / 4), two_bytes(b + at / 4), 0x5140);
+            if (BITS == 3) {
+                const int third = GROUP / 4 + at / 8;
+                const uint32_t two = __byte_perm(a[third], b[third], 0x4040);
+                split_threes(twos, choose_bits(0xffffu, two, two >> 4), code[0], code[1]);
+            } else {
+                split_twos(twos, code[0], code[1]);
+            }
         }
-        enum { FIRST = BITS == 4 ? 0x6240 : 0x5140, SECOND = BITS == 4 ? 0x7351 : 0x7362 };
-        look_up(book, code, minus0, lo, hi);
-        v[0] = times(__byte_perm(lo, hi, FIRST), both);
-        v[1] = times(__byte_perm(lo, hi, SECOND), both);
-        look_up(book, code >> 16, minus1, lo, hi);
-        v[2] = times(__byte_perm(lo, hi, FIRST), both);
-        v[3] = times(__byte_perm(lo, hi, SECOND), both);
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            look_up(book, code[j / 2] >> 16 * (j % 2), minus[j / 2][j % 2], lo, hi);
+            const int first = BITS == 4 ? 2 * j : j % 2 * 4 + j / 2, step = BITS == 4 ? 1 : 2;
+            v[first] = times(__byte_perm(lo, hi, 0x6240), both);
+            v[first + step] = times(__byte_perm(lo, hi, 0x7351), both);
+        }
     }
 };
 
@@ -438,7 +488,7 @@ __device__ __forceinline__ void expand_rows(unsigned char *tile, const unsigned 
             } else {
                 const int at = rows.first(j, i / 2);
                 *(uint2 *)(tile + 16 * swizzled(r, at / 8, D / 8) + 2 * (at % 8)) =
-                    make_uint2(pair[i], pair[i + 1]);
+                    ROWS::in_order(pair[i], pair[i + 1]);
             }
         }
     }
