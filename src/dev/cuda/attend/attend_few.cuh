@@ -13,7 +13,11 @@
 
 #include "dev/cuda/attend/attend_mma.cuh"
 
-enum { HALF_THREADS = THREADS / 2, HALF_WARPS = HALF_THREADS / 32 };
+enum {
+    HALF_THREADS = THREADS / 2,
+    HALF_WARPS = HALF_THREADS / 32,
+    FEW_BLOCKS = 2 /* of a multiprocessor */
+};
 
 /* Layout of a block's shared memory: byte offsets, and sizes of the entries of both rings of pages
  * and of a buffer of weights. */
@@ -179,6 +183,12 @@ template <int NB> struct few_softmax {
     int lo[NB][2], hi[NB][2];
 };
 
+template <int NB> __device__ __forceinline__ void few_reset(few_softmax<NB> &s)
+{
+#pragma unroll
+    for (int nb = 0; nb < NB; nb++) s.top[nb][0] = s.top[nb][1] = -INFINITY;
+}
+
 /* Scales the scores and puts the largest ones of the warp into red. */
 template <int NB>
 __device__ __forceinline__ void few_scale(float (&c)[NB][4], const few_softmax<NB> &s, float scale,
@@ -257,14 +267,15 @@ __device__ __forceinline__ void few_score_pages(const attend_args &a, const few_
 #pragma unroll
         for (int v = 0; v < 2; v++) {
             const int i = 8 * nb + 2 * (lane % 4) + v;
-            s.top[nb][v] = -INFINITY;
             s.lo[nb][v] = seen_by[2 * i];
             s.hi[nb][v] = seen_by[2 * i + 1];
         }
+    few_reset(s);
     if (w.entries > 2) few_issue<D>(w, a.k);
     for (int i = 0; i < w.pages; i++, cell += PAGE) {
         const unsigned char *page = few_next<D, AT_KEYS>(w, a.k, i);
         float c[NB][4] = {}, fade[NB][2];
+        if (cell % FT_RANGE == 0) few_reset(s);
         if (a.k.type == FT_KV_F16)
             few_scores_f16<D>(c, q, shared_at(page), n);
         else
@@ -352,21 +363,24 @@ __device__ __forceinline__ void few_values_f16(few_sums<MT, NB> &r, uint32_t p, 
     }
 }
 
+/* top: the largest scores so far. */
 template <int MT, int NB>
-__device__ __forceinline__ void few_fade(few_sums<MT, NB> &r, const few_change *change)
+__device__ __forceinline__ void few_fade(few_sums<MT, NB> &r, const few_change *change,
+                                         float (&top)[NB][2])
 {
     const int lane = threadIdx.x & 31;
 #pragma unroll
     for (int nb = 0; nb < NB; nb++)
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            const float fade = change[8 * nb + 2 * (lane % 4) + i].fade;
-            r.l[nb][i] *= fade;
-            r.l[nb][i + 2] *= fade;
+            const few_change c = change[8 * nb + 2 * (lane % 4) + i];
+            top[nb][i] = c.top;
+            r.l[nb][i] *= c.fade;
+            r.l[nb][i + 2] *= c.fade;
 #pragma unroll
             for (int m = 0; m < MT; m++) {
-                r.o[m][nb][i] *= fade;
-                r.o[m][nb][i + 2] *= fade;
+                r.o[m][nb][i] *= c.fade;
+                r.o[m][nb][i + 2] *= c.fade;
             }
         }
 }
@@ -399,36 +413,38 @@ __device__ __forceinline__ void few_put_sums(const kv_side &s, float *row,
         }
 }
 
-/* Stores the result of the range for a vector of a row that sees [lo, hi): the final result if
- * there is no other range, else a partial result. */
+/* Stores the result of the positions [from, to) of a range for a vector: the final result if its
+ * row sees no other range, else a partial result. */
 template <int D, int MT, int NB>
-__device__ __forceinline__ void few_put_vector(const attend_args &a, const tile &t,
-                                               const few_sums<MT, NB> &r, float top, int nb, int i,
-                                               int vector, int g, int column, int lo, int hi)
+__device__ __forceinline__ void
+few_put_vector(const attend_args &a, const tile &t, const few_sums<MT, NB> &r, float top, int nb,
+               int i, const int *seen_by, int g, int column, int from, int to)
 {
+    const int vector = 8 * nb + 2 * (threadIdx.x % 4) + i;
+    if (vector >= t.rows * a.group) return;
+    const int lo = seen_by[2 * vector], hi = seen_by[2 * vector + 1];
     const int row = t.row + vector / a.group, h = g * a.group + vector % a.group;
     const int first = lo / FT_RANGE, last = (hi - 1) / FT_RANGE;
-    const bool none = lo >= hi, here = t.lo < hi && t.hi > lo;
-    float *to = mat_head(a.o, row, h);
-    const float l = r.l[nb][i];
-    if (!none && !here) return;
+    const bool none = lo >= hi;
+    float *put = mat_head(a.o, row, h);
+    if (!none && (from >= hi || to <= lo)) return;
     if (!a.total && none) {
-        few_put_sums(a.v, to, r, nb, i, column, 0.0f); /* any of the tile's blocks may write it */
+        few_put_sums(a.v, put, r, nb, i, column, 0.0f); /* any of the tile's blocks may write it */
         return;
     }
     if (!a.total && first == last && !a.v.hadamard) {
-        few_put_sums(a.v, to, r, nb, i, column, inverse_of(l));
+        few_put_sums(a.v, put, r, nb, i, column, inverse_of(r.l[nb][i]));
         return;
     }
     const ft_attn_parts own = {t.part.first + (row - t.row) * t.part.n, t.part.n};
-    to = a.total && (none || first == last)
-             ? total_at(a, row, h)
-             : part_at(a, own, h) + (t.lo / FT_RANGE - first) * (D + 2);
-    if (!column && (threadIdx.x & 31) < 4) {
-        to[0] = top;
-        to[1] = l;
+    put = a.total && (none || first == last)
+              ? total_at(a, row, h)
+              : part_at(a, own, h) + (from / FT_RANGE - first) * (D + 2);
+    if (!column && threadIdx.x % 32 < 4) {
+        put[0] = top;
+        put[1] = r.l[nb][i];
     }
-    few_put_sums(a.v, to + 2, r, nb, i, column, 1.0f);
+    few_put_sums(a.v, put + 2, r, nb, i, column, 1.0f);
 }
 
 template <int D, int NB>
@@ -437,33 +453,35 @@ __device__ __forceinline__ void few_value_pages(const attend_args &a, const few_
                                                 int g)
 {
     enum { MT = D / 16 / HALF_WARPS };
-    const int lane = threadIdx.x & 31, column = (threadIdx.x / 32 - HALF_WARPS) * 16 * MT;
+    const int column = (threadIdx.x / 32 - HALF_WARPS) * 16 * MT;
     const int *seen_by = (const int *)(sm + at.rows);
     const codebook book = codebook_for(a.v, (const uint16_t *)(sm + at.table) + 16);
-    const few_change *change = (const few_change *)(sm + at.change);
     few_sums<MT, NB> r = {};
+    float top[NB][2];
     if (w.entries > 2) few_issue<D>(w, a.v);
-    for (int i = 0; i < w.pages; i++) {
-        const unsigned char *page = few_next<D, AT_VALUES>(w, a.v, i);
-        const uint32_t p = shared_at(sm + at.p + i % 2 * at.p_bytes);
-        sync_buffer<FULL>(i);
-        change = (const few_change *)(sm + at.change) + i % 2 * 8 * NB;
-        few_fade(r, change);
-        if (a.v.type == FT_KV_F16)
-            few_values_f16<D>(r, p, shared_at(page), column);
-        else
-            FOR_ENCODING(a.v, few_values<D, MT, NB, ROWS>(r, p, page, book, column));
-        if (i + 2 < w.pages) arrive_buffer<FREE>(i);
-    }
-#pragma unroll
-    for (int nb = 0; nb < NB; nb++)
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
-            const int vector = 8 * nb + 2 * (lane % 4) + i;
-            if (vector >= t.rows * a.group) continue;
-            few_put_vector<D>(a, t, r, w.pages ? change[vector].top : -INFINITY, nb, i, vector, g,
-                              column, seen_by[2 * vector], seen_by[2 * vector + 1]);
+    for (int i = 0, from = t.lo; i < FT_MAX(w.pages, 1); i++) {
+        if (w.pages) {
+            const unsigned char *page = few_next<D, AT_VALUES>(w, a.v, i);
+            const uint32_t p = shared_at(sm + at.p + i % 2 * at.p_bytes);
+            sync_buffer<FULL>(i);
+            few_fade(r, (const few_change *)(sm + at.change) + i % 2 * 8 * NB, top);
+            if (a.v.type == FT_KV_F16)
+                few_values_f16<D>(r, p, shared_at(page), column);
+            else
+                FOR_ENCODING(a.v, few_values<D, MT, NB, ROWS>(r, p, page, book, column));
+            if (i + 2 < w.pages) arrive_buffer<FREE>(i);
         }
+        const int to = (t.lo / PAGE + i + 1) * PAGE;
+        if (to % FT_RANGE && i + 1 < w.pages) continue;
+#pragma unroll
+        for (int nb = 0; nb < NB; nb++)
+#pragma unroll
+            for (int v = 0; v < 2; v++)
+                few_put_vector<D>(a, t, r, w.pages ? top[nb][v] : -INFINITY, nb, v, seen_by, g,
+                                  column, from, FT_MIN(to, t.hi));
+        r = {};
+        from = to;
+    }
 }
 
 /* ---- blocks ---- */
@@ -499,26 +517,32 @@ __device__ __forceinline__ void few_tile(const attend_args &a, const few_layout 
         few_value_pages<D, NB>(a, at, sm, w, t, g);
 }
 
-/* The ranges of all tiles are distributed over as many blocks as the GPU runs at a time: the launch
- * does not depend on the context lengths. */
+/* The ranges of all tiles and KV heads are distributed over as many blocks as the GPU runs at a
+ * time: the launch does not depend on the context lengths. A block has ranges in a row, so that it
+ * goes from one to the next without waiting for a page. */
 template <int D, int NB>
-static __global__ void __launch_bounds__(THREADS, 2)
+static __global__ void __launch_bounds__(THREADS, FEW_BLOCKS)
     attend_few_kernel(const attend_args a, const few_layout at)
 {
     extern __shared__ uint4 attend_few_shared[];
     unsigned char *const sm = (unsigned char *)attend_few_shared;
     const int G = a.k.G;
-    int count = INT_MAX / G;
+    int count = 0;
     bool waited = false;
+    tile t;
+    tile_span of;
     if (threadIdx.x < 32) put_books(a, (uint16_t *)(sm + at.table));
-    for (int i = blockIdx.x; i < count * G; i += gridDim.x) {
-        tile t;
-        int range = 0;
-        if (!find_range(a, i / G, &t, &range, &count)) break;
+    find_range(a, INT_MAX, &t, &of, &count);
+    const int64_t all = (int64_t)count * G;
+    const int end = (int)(all * (blockIdx.x + 1) / gridDim.x);
+    for (int i = (int)(all * blockIdx.x / gridDim.x), n; i < end; i += n) {
+        if (!find_range(a, i / G, &t, &of, &count)) break;
+        const int at_tile = i - G * of.before, first = at_tile % of.n;
+        n = min(end - i, of.n - first);
         tile_ranges(a, &t, (int *)(sm + at.rows), 8 * NB);
-        t.lo = max(t.lo, range * FT_RANGE);
-        t.hi = min(t.hi, (range + 1) * FT_RANGE);
-        few_tile<D, NB>(a, at, sm, t, i % G, &waited);
+        t.lo = max(t.lo, (of.first + first) * FT_RANGE);
+        t.hi = min(t.hi, (of.first + first + n) * FT_RANGE);
+        few_tile<D, NB>(a, at, sm, t, at_tile / of.n, &waited);
         __syncthreads(); /* the next tile overwrites shared memory */
     }
     if (!waited) wait_for_previous_kernel();

@@ -506,11 +506,12 @@ static __global__ void __launch_bounds__(THREADS, LOOP ? 1 : 2)
     if (threadIdx.x < 32) put_books(a, (uint16_t *)(sm + at.table));
     for (int i = blockIdx.x; i < count * G; i += gridDim.x) {
         tile t;
-        int range = 0;
-        if (!(LOOP ? find_tile(a, i / G, &t) : find_range(a, i / G, &t, &range, &count))) break;
+        tile_span of = {};
+        if (!(LOOP ? find_tile(a, i / G, &t) : find_range(a, i / G, &t, &of, &count))) break;
         tile_ranges(a, &t, (int *)(sm + at.rows), 16 * WM);
         if (LOOP && a.k.halves && !cut_to_segment(a, &t)) break;
         if (!LOOP) {
+            const int range = of.first + i / G - of.before;
             t.lo = max(t.lo, range * FT_RANGE);
             t.hi = min(t.hi, (range + 1) * FT_RANGE);
         }

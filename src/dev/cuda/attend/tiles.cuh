@@ -84,11 +84,17 @@ __device__ __forceinline__ ft_span_range span_range_of(const ft_span_range &s, i
             {__shfl_sync(all, s.part.first, at), __shfl_sync(all, s.part.n, at)}};
 }
 
-/* Range number i of all tiles in order: its tile, and which range of positions it is. A lane counts
+/* The ranges of a tile: `n` from range `first` on, after `before` ranges of earlier tiles. */
+typedef struct tile_span {
+    int before, first, n;
+} tile_span;
+
+/* The tile of range number i of all tiles in order; false: there are fewer ranges. A lane counts
  * the ranges of a span, or of an output row. *count: their number, once it is known. */
-__device__ __forceinline__ bool find_range(const attend_args &a, int i, tile *t, int *range,
+__device__ __forceinline__ bool find_range(const attend_args &a, int i, tile *t, tile_span *of,
                                            int *count)
 {
+    const int number = i;
     const int lane = threadIdx.x & 31, spans = a.out ? a.q.T : a.b.S;
     for (int from = 0, before = 0; from < spans; from += 32) {
         const int own = from + lane;
@@ -116,8 +122,9 @@ __device__ __forceinline__ bool find_range(const attend_args &a, int i, tile *t,
         i -= __shfl_sync(0xffffffffu, upto - sum, at);
         s = span_range_of(s, at);
         int r = 0;
-        for (int k; i >= (k = piece_ranges(a, s, r, &first)); r += a.rows) i -= k;
-        *range = first + i;
+        int n;
+        for (; i >= (n = piece_ranges(a, s, r, &first)); r += a.rows) i -= n;
+        *of = {number - i, first, n};
         if (a.out)
             out_tile(a, s.row, t);
         else
