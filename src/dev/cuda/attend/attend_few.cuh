@@ -97,15 +97,21 @@ typedef struct few_pages {
     const int32_t *page;
     int bytes, entries; /* of an entry; in the ring */
     int g, pages;
-    int next; /* page to be copied next */
+    int next;   /* page to be copied next, */
+    int number; /* and its number, read one page ahead */
 } few_pages;
+
+__device__ __forceinline__ int page_number(const few_pages &w, int i)
+{
+    return i < w.pages ? w.page[i] : 0;
+}
 
 template <int D> __device__ __forceinline__ void few_issue(few_pages &w, const kv_side &s)
 {
     const int entry = w.next % w.entries;
     if (w.next < w.pages)
-        fetch<D, HALF_THREADS>(s, shared_at(w.ring + entry * w.bytes), w.page[w.next], w.g);
-    w.next++;
+        fetch<D, HALF_THREADS>(s, shared_at(w.ring + entry * w.bytes), w.number, w.g);
+    w.number = page_number(w, ++w.next);
     copy_commit();
 }
 
@@ -498,7 +504,9 @@ __device__ __forceinline__ void few_tile(const attend_args &a, const few_layout 
                    at.entries,
                    g,
                    t.lo < t.hi ? (t.hi - 1) / PAGE - t.lo / PAGE + 1 : 0,
+                   0,
                    0};
+    w.number = page_number(w, 0);
     /* a page written by an earlier step does not depend on the previous kernels, which computed the
      * queries */
     const bool wait = !*waited, old = (t.lo / PAGE + 1) * PAGE <= t.start;
