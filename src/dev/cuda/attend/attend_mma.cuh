@@ -1,16 +1,15 @@
 /* dev/cuda/attend/attend_mma.cuh - attention on tensor cores. A block computes a tile: 16 WM query
  * vectors, the query heads of one KV head over consecutive rows of a sequence. Keys and values of a
  * page are copied to shared memory in their stored encoding while the previous page is processed.
- * Encodings other than f16 are decoded in registers (encodings.cuh), or, for many rows, expanded in
- * shared memory. Eight warps divide the scores by positions and the sums by columns; softmax
- * weights are exchanged through shared memory.
+ * Encodings other than f16 are expanded there (encodings.cuh); attend_few.cuh and expand.cu do
+ * better where there are few rows, or many. Eight warps divide the scores by positions and the sums
+ * by columns; softmax weights are exchanged through shared memory.
  *
  * Every sum is in the order of the positions (or of the head's values), whatever the tile: a row
  * has the same bits alone, in a batch with draft tokens and in a prompt.
  *
- * One row with a context of 131,000 on an H200 (27b: 4 KV heads of 256, 6 query heads each),
- * merging of the ranges included: f16 143 us, 81 % of a plain read; q8_0 130 us, 47 %; turbo4 144
- * us, 21 %; turbo3 153 us, 15 %. What limits the last three: docs/why/0019.
+ * One row with a context of 131,000 on an H200 (27b: 4 KV heads of 256, 6 query heads each, f16),
+ * merging of the ranges included: 143 us, 81 % of a plain read.
  *
  * A prompt of 512 rows over that context (f16, the same heads): 10.9 ms, 152 TFLOP/s, a sixth of
  * the tensor core peak: one block of eight warps per multiprocessor, with three barriers per page.
