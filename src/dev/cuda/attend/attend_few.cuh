@@ -23,6 +23,7 @@ enum {
  * and of a buffer of weights. */
 typedef struct few_layout {
     int q, k, v, p, red, change, rows, table, bytes;
+    int pairs[2]; /* tables of pairs for keys and values */
     int k_bytes, v_bytes, p_bytes;
     int entries; /* of a ring */
 } few_layout;
@@ -53,9 +54,33 @@ static inline few_layout few_layout_of(const attend_args *a, int D, int NB, int 
         at += 8 * NB * 8;
         l.table = at;
         at += 2 * 16 * 2;
+        l.pairs[0] = at;
+        at += a->k.f.bits == 4 ? PAIRS_BYTES : 0;
+        l.pairs[1] = a->v.type == a->k.type ? l.pairs[0] : at;
+        at += a->v.f.bits == 4 && a->v.type != a->k.type ? PAIRS_BYTES : 0;
         l.bytes = at;
         if (l.entries == 2 || l.bytes <= most) return l;
     }
+}
+
+/* The codebook of keys (0) or values (1). */
+__device__ __forceinline__ codebook few_book(const kv_side &s, unsigned char *sm,
+                                             const few_layout &at, int side)
+{
+    codebook b = codebook_for(s, (const uint16_t *)(sm + at.table) + 16 * side);
+    b.pairs = sm + at.pairs[side];
+    return b;
+}
+
+__device__ __forceinline__ void few_put_books(const attend_args &a, unsigned char *sm,
+                                              const few_layout &at)
+{
+    const uint16_t *table = (const uint16_t *)(sm + at.table);
+    if (threadIdx.x < 32) put_books(a, (uint16_t *)(sm + at.table));
+    __syncthreads();
+    if (a.k.f.bits == 4) put_pairs(sm + at.pairs[0], table, THREADS);
+    if (a.v.f.bits == 4 && at.pairs[1] != at.pairs[0])
+        put_pairs(sm + at.pairs[1], table + 16, THREADS);
 }
 
 /* Named barriers: of the threads that compute scores or values, and, of all threads, whether one of
@@ -97,9 +122,15 @@ typedef struct few_pages {
     const int32_t *page;
     int bytes, entries; /* of an entry; in the ring */
     int g, pages;
-    int next;   /* page to be copied next, */
-    int number; /* and its number, read one page ahead */
+    int next, into; /* page to be copied next, and the entry for it */
+    int number;     /* of that page, read one page ahead */
+    int at;         /* entry of the current page */
 } few_pages;
+
+__device__ __forceinline__ int next_entry(const few_pages &w, int entry)
+{
+    return entry + 1 == w.entries ? 0 : entry + 1;
+}
 
 __device__ __forceinline__ int page_number(const few_pages &w, int i)
 {
@@ -108,27 +139,38 @@ __device__ __forceinline__ int page_number(const few_pages &w, int i)
 
 template <int D> __device__ __forceinline__ void few_issue(few_pages &w, const kv_side &s)
 {
-    const int entry = w.next % w.entries;
     if (w.next < w.pages)
-        fetch<D, HALF_THREADS>(s, shared_at(w.ring + entry * w.bytes), w.number, w.g);
+        fetch<D, HALF_THREADS>(s, shared_at(w.ring + w.into * w.bytes), w.number, w.g);
+    w.into = next_entry(w, w.into);
     w.number = page_number(w, ++w.next);
     copy_commit();
 }
 
 /* Waits for the next page, and copies another one into the entry that is free now. */
 template <int D, int BARRIER>
-__device__ __forceinline__ const unsigned char *few_next(few_pages &w, const kv_side &s, int i)
+__device__ __forceinline__ const unsigned char *few_next(few_pages &w, const kv_side &s)
 {
+    const unsigned char *page = w.ring + w.at * w.bytes;
+    w.at = next_entry(w, w.at);
     if (w.entries == 2)
         copy_wait<0>();
     else
         copy_wait<1>();
     barrier_sync<BARRIER, HALF_THREADS>();
     few_issue<D>(w, s);
-    return w.ring + i % w.entries * w.bytes;
+    return page;
 }
 
 /* ---- scores ---- */
+
+template <typename ROWS>
+__device__ __forceinline__ uint4 few_keys(const ROWS &row, int j, const codebook &book)
+{
+    if constexpr (ROWS::PAIRS)
+        return row.keys_of_pairs(j, book);
+    else
+        return row.keys(j, book);
+}
 
 /* c[nb]: scores of the 16 positions from n on and the vectors from 8 nb on. */
 template <int D, int NB, typename ROWS>
@@ -141,16 +183,21 @@ __device__ __forceinline__ void few_scores(float (&c)[NB][4], uint32_t q, const 
     ROWS row0, row1;
     row0.open(k + (n + lane / 4) * ROWS::BYTES, lane % 4);
     row1.open(k + (n + 8 + lane / 4) * ROWS::BYTES, lane % 4);
+#pragma unroll 1 /* the loops of both groups of warps must fit into the instruction cache */
+    for (int i = 0; i < D / 32 / ROWS::STEPS; i++) {
+        row0.load(i);
+        row1.load(i);
 #pragma unroll
-    for (int j = 0; j < D / 32; j++) {
-        const uint4 u = row0.keys(j, book), v = row1.keys(j, book);
-        const uint32_t a0[4] = {u.x, v.x, u.y, v.y}, a1[4] = {u.z, v.z, u.w, v.w};
+        for (int j = 0; j < ROWS::STEPS; j++) {
+            const uint4 u = few_keys(row0, j, book), v = few_keys(row1, j, book);
+            const uint32_t a0[4] = {u.x, v.x, u.y, v.y}, a1[4] = {u.z, v.z, u.w, v.w};
 #pragma unroll
-        for (int nb = 0; nb < NB; nb++) {
-            uint32_t b[4];
-            load_frags(b, pq[j % 2] + j / 2 * 128 + nb * 8 * 2 * D);
-            mma_f16(c[nb], a0, b[0], b[1]);
-            mma_f16(c[nb], a1, b[2], b[3]);
+            for (int nb = 0; nb < NB; nb++) {
+                uint32_t b[4];
+                load_frags(b, pq[j % 2] + (i * (ROWS::STEPS / 2) + j / 2) * 128 + nb * 8 * 2 * D);
+                mma_f16(c[nb], a0, b[0], b[1]);
+                mma_f16(c[nb], a1, b[2], b[3]);
+            }
         }
     }
 }
@@ -264,7 +311,7 @@ __device__ __forceinline__ void few_score_pages(const attend_args &a, const few_
 {
     const int lane = threadIdx.x & 31, warp = threadIdx.x / 32, n = 16 * warp;
     const int *seen_by = (const int *)(sm + at.rows);
-    const codebook book = codebook_for(a.k, (const uint16_t *)(sm + at.table));
+    const codebook book = few_book(a.k, sm, at, 0);
     const uint32_t q = shared_at(sm + at.q);
     float *red = (float *)(sm + at.red);
     few_softmax<NB> s;
@@ -279,7 +326,7 @@ __device__ __forceinline__ void few_score_pages(const attend_args &a, const few_
     few_reset(s);
     if (w.entries > 2) few_issue<D>(w, a.k);
     for (int i = 0; i < w.pages; i++, cell += PAGE) {
-        const unsigned char *page = few_next<D, AT_KEYS>(w, a.k, i);
+        const unsigned char *page = few_next<D, AT_KEYS>(w, a.k);
         float c[NB][4] = {}, fade[NB][2];
         if (cell % FT_RANGE == 0) few_reset(s);
         if (a.k.type == FT_KV_F16)
@@ -313,7 +360,7 @@ __device__ __forceinline__ void few_values(few_sums<MT, NB> &r, uint32_t p, cons
     const uint32_t ones[4] = {0x3c003c00, 0x3c003c00, 0x3c003c00, 0x3c003c00};
     uint32_t b[NB][4]; /* of 32 positions */
     const unsigned char *row = v + lane % 4 * 2 * ROWS::BYTES;
-#pragma unroll
+#pragma unroll 2
     for (int k = 0; k < PAGE / 16; k++, row += 16 * ROWS::BYTES) {
 #pragma unroll
         for (int nb = 0; nb < NB; nb++) {
@@ -391,32 +438,29 @@ __device__ __forceinline__ void few_fade(few_sums<MT, NB> &r, const few_change *
         }
 }
 
+/* Distances between the columns of a thread: from lane to lane, from row lane / 4 of a tile to row
+ * + 8, and between the first four tiles. */
+typedef struct few_columns {
+    int lane, half, tile;
+} few_columns;
+
+__device__ __forceinline__ few_columns few_columns_of(const kv_side &s)
+{
+    if (s.type == FT_KV_F16) return {1, 8, 16};
+    return s.hadamard ? few_columns{8, 4, 1} : few_columns{4, 32, 1};
+}
+
 /* Stores the columns of a thread for vector 8 nb + 2 (lane % 4) + i. */
 template <int MT, int NB>
-__device__ __forceinline__ void few_put_sums(const kv_side &s, float *row,
-                                             const few_sums<MT, NB> &r, int nb, int i, int column,
-                                             float factor)
+__device__ __forceinline__ void few_put_sums(const few_columns &c, float *row,
+                                             const few_sums<MT, NB> &r, int nb, int i, float factor)
 {
-    const int at = (threadIdx.x & 31) / 4;
-    row += column;
-    if (s.type == FT_KV_F16) {
+    row += (threadIdx.x & 31) / 4 * c.lane;
 #pragma unroll
-        for (int m = 0; m < MT; m++) {
-            row[16 * m + at] = r.o[m][nb][i] * factor;
-            row[16 * m + 8 + at] = r.o[m][nb][i + 2] * factor;
-        }
-        return;
-    }
+    for (int m = 0; m < MT; m++)
 #pragma unroll
-    for (int m = 0; m < MT; m += 4)
-#pragma unroll
-        for (int half = 0; half < 2; half++) {
-            float *to = row + 16 * m + (s.hadamard ? 8 * at + 4 * half : 4 * at + 32 * half);
-#pragma unroll
-            for (int e = 0; e < 4; e += 2)
-                *(float2 *)(to + e) = make_float2(r.o[m + e][nb][i + 2 * half] * factor,
-                                                  r.o[m + e + 1][nb][i + 2 * half] * factor);
-        }
+        for (int half = 0; half < 2; half++)
+            row[m / 4 * 64 + m % 4 * c.tile + half * c.half] = r.o[m][nb][i + 2 * half] * factor;
 }
 
 /* Stores the result of the positions [from, to) of a range for a vector: the final result if its
@@ -432,25 +476,23 @@ few_put_vector(const attend_args &a, const tile &t, const few_sums<MT, NB> &r, f
     const int row = t.row + vector / a.group, h = g * a.group + vector % a.group;
     const int first = lo / FT_RANGE, last = (hi - 1) / FT_RANGE;
     const bool none = lo >= hi;
-    float *put = mat_head(a.o, row, h);
     if (!none && (from >= hi || to <= lo)) return;
-    if (!a.total && none) {
-        few_put_sums(a.v, put, r, nb, i, column, 0.0f); /* any of the tile's blocks may write it */
-        return;
+    float *put = mat_head(a.o, row, h), factor = 1;
+    if (!a.total && (none || (first == last && !a.v.hadamard))) {
+        factor =
+            none ? 0.0f : inverse_of(r.l[nb][i]); /* 0: any of the tile's blocks may write it */
+    } else {
+        const ft_attn_parts own = {t.part.first + (row - t.row) * t.part.n, t.part.n};
+        put = a.total && (none || first == last)
+                  ? total_at(a, row, h)
+                  : part_at(a, own, h) + (from / FT_RANGE - first) * (D + 2);
+        if (!column && threadIdx.x % 32 < 4) {
+            put[0] = top;
+            put[1] = r.l[nb][i];
+        }
+        put += 2;
     }
-    if (!a.total && first == last && !a.v.hadamard) {
-        few_put_sums(a.v, put, r, nb, i, column, inverse_of(r.l[nb][i]));
-        return;
-    }
-    const ft_attn_parts own = {t.part.first + (row - t.row) * t.part.n, t.part.n};
-    put = a.total && (none || first == last)
-              ? total_at(a, row, h)
-              : part_at(a, own, h) + (from / FT_RANGE - first) * (D + 2);
-    if (!column && threadIdx.x % 32 < 4) {
-        put[0] = top;
-        put[1] = r.l[nb][i];
-    }
-    few_put_sums(a.v, put + 2, r, nb, i, column, 1.0f);
+    few_put_sums(few_columns_of(a.v), put + column, r, nb, i, factor);
 }
 
 template <int D, int NB>
@@ -461,13 +503,13 @@ __device__ __forceinline__ void few_value_pages(const attend_args &a, const few_
     enum { MT = D / 16 / HALF_WARPS };
     const int column = (threadIdx.x / 32 - HALF_WARPS) * 16 * MT;
     const int *seen_by = (const int *)(sm + at.rows);
-    const codebook book = codebook_for(a.v, (const uint16_t *)(sm + at.table) + 16);
+    const codebook book = few_book(a.v, sm, at, 1);
     few_sums<MT, NB> r = {};
     float top[NB][2];
     if (w.entries > 2) few_issue<D>(w, a.v);
     for (int i = 0, from = t.lo; i < FT_MAX(w.pages, 1); i++) {
         if (w.pages) {
-            const unsigned char *page = few_next<D, AT_VALUES>(w, a.v, i);
+            const unsigned char *page = few_next<D, AT_VALUES>(w, a.v);
             const uint32_t p = shared_at(sm + at.p + i % 2 * at.p_bytes);
             sync_buffer<FULL>(i);
             few_fade(r, (const few_change *)(sm + at.change) + i % 2 * 8 * NB, top);
@@ -498,14 +540,13 @@ __device__ __forceinline__ void few_tile(const attend_args &a, const few_layout 
                                          unsigned char *sm, const tile &t, int g, bool *waited)
 {
     const bool scores = threadIdx.x < HALF_THREADS;
-    few_pages w = {sm + (scores ? at.k : at.v),
-                   a.b.page[a.space] + (size_t)t.slot * a.b.pages_per_seq + t.lo / PAGE,
-                   scores ? at.k_bytes : at.v_bytes,
-                   at.entries,
-                   g,
-                   t.lo < t.hi ? (t.hi - 1) / PAGE - t.lo / PAGE + 1 : 0,
-                   0,
-                   0};
+    few_pages w = {};
+    w.ring = sm + (scores ? at.k : at.v);
+    w.page = a.b.page[a.space] + (size_t)t.slot * a.b.pages_per_seq + t.lo / PAGE;
+    w.bytes = scores ? at.k_bytes : at.v_bytes;
+    w.entries = at.entries;
+    w.g = g;
+    w.pages = t.lo < t.hi ? (t.hi - 1) / PAGE - t.lo / PAGE + 1 : 0;
     w.number = page_number(w, 0);
     /* a page written by an earlier step does not depend on the previous kernels, which computed the
      * queries */
@@ -539,7 +580,7 @@ static __global__ void __launch_bounds__(THREADS, FEW_BLOCKS)
     bool waited = false;
     tile t;
     tile_span of;
-    if (threadIdx.x < 32) put_books(a, (uint16_t *)(sm + at.table));
+    few_put_books(a, sm, at);
     find_range(a, INT_MAX, &t, &of, &count);
     const int64_t all = (int64_t)count * G;
     const int end = (int)(all * (blockIdx.x + 1) / gridDim.x);

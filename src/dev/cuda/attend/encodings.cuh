@@ -92,7 +92,26 @@ __device__ __forceinline__ void widen(uint32_t four, uint32_t &p0, uint32_t &p1)
  * sixteen values it is the upper half. */
 typedef struct codebook {
     uint32_t low[2], high[2];
+    const unsigned char *pairs; /* attend_few.cuh, codes of four bits: see put_pairs */
 } codebook;
+
+/* A table in shared memory of the values of every byte, which is two codes of four bits, 32 times:
+ * each lane reads its own copy, from its own bank. codes: the values of sixteen codes. */
+enum { PAIRS_BYTES = 256 * 32 * 4 };
+
+__device__ __forceinline__ void put_pairs(unsigned char *pairs, const uint16_t *codes, int threads)
+{
+    for (int i = threadIdx.x; i < PAIRS_BYTES / 16; i += threads) {
+        const uint32_t v = codes[i / 8 % 16] | (uint32_t)codes[i / 128] << 16;
+        ((uint4 *)pairs)[i] = make_uint4(v, v, v, v);
+    }
+}
+
+/* The values of the byte in bits 7 to 14 of x. */
+__device__ __forceinline__ uint32_t pair_of(const codebook &b, uint32_t x)
+{
+    return *(const uint32_t *)(b.pairs + ((x & 0x7f80u) | 4 * (threadIdx.x & 31)));
+}
 
 __device__ __forceinline__ codebook codebook_of(const uint16_t *table)
 {
@@ -165,8 +184,10 @@ __device__ __forceinline__ uint32_t block_values(uint32_t halves, __half2 scale,
     return bits_of(F::MIN ? __hfma2(code, scale, min) : __hmul2(code, scale));
 }
 
-/* A lane's part of a key row whose values are in order, t = lane % 4. */
+/* A lane's part of a key row whose values are in order, t = lane % 4. Keys are decoded in units of
+ * STEPS times 32 values of the row, so that loops over units stay small. */
 struct plain_part {
+    enum { PAIRS = 0, STEPS = 2 };
     const unsigned char *row;
     int t;
 
@@ -176,10 +197,10 @@ struct plain_part {
         t = part;
     }
 
-    /* The first of the values in x and y, or in z and w, of keys(j). */
-    __device__ __forceinline__ int first(int j, int half) const
+    /* The first of the values in x and y, or in z and w, of keys(j) of unit u. */
+    __device__ __forceinline__ int first(int u, int j, int half) const
     {
-        return 32 * j + 16 * half + 4 * t;
+        return 32 * (STEPS * u + j) + 16 * half + 4 * t;
     }
 
     static __device__ __forceinline__ uint2 in_order(uint32_t x, uint32_t y)
@@ -193,10 +214,17 @@ template <int D, int TYPE> struct block_rows : plain_part {
     typedef block_format<TYPE> F;
     enum { BYTES = D / 32 * F::BYTES };
 
-    /* Values 32 j + 4 t ... + 3 in x and y, those 16 further in z and w. */
+    const unsigned char *unit;
+
+    __device__ __forceinline__ void load(int u)
+    {
+        unit = row + u * STEPS * F::BYTES;
+    }
+
+    /* Values 4 t ... + 3 of block j of the unit in x and y, those 16 further in z and w. */
     __device__ __forceinline__ uint4 keys(int j, const codebook &) const
     {
-        const unsigned char *b = row + j * F::BYTES;
+        const unsigned char *b = unit + j * F::BYTES;
         const __half2 scale = __half2half2(half_at(b));
         const __half2 min = F::MIN ? __half2half2(half_at(b + 2)) : scale;
         uint4 v;
@@ -249,11 +277,17 @@ __device__ __forceinline__ uint32_t halves_of_bf16(uint32_t a, uint32_t b)
 
 template <int D> struct bf16_rows : plain_part {
     enum { BYTES = 2 * D };
+    int unit;
+
+    __device__ __forceinline__ void load(int u)
+    {
+        unit = u;
+    }
 
     __device__ __forceinline__ uint4 keys(int j, const codebook &) const
     {
-        const uint2 a = *(const uint2 *)(row + 2 * first(j, 0));
-        const uint2 b = *(const uint2 *)(row + 2 * first(j, 1));
+        const uint2 a = *(const uint2 *)(row + 2 * first(unit, j, 0));
+        const uint2 b = *(const uint2 *)(row + 2 * first(unit, j, 1));
         return make_uint4(halves_of_bf16(a.x, a.x >> 16), halves_of_bf16(a.y, a.y >> 16),
                           halves_of_bf16(b.x, b.x >> 16), halves_of_bf16(b.y, b.y >> 16));
     }
@@ -335,15 +369,19 @@ __device__ __forceinline__ uint32_t times(uint32_t halves, __half2 scale)
 /* A lane's quarter of a key row. HEAD: bytes in front of a group's codes. */
 template <int D, int BITS, int HEAD> struct turbo_rows {
     enum {
+        PAIRS = BITS == 4, /* attend_few.cuh decodes with a table of pairs */
         GROUP = D % 128 ? 64 : 128,
         GROUP_BYTES = HEAD + GROUP * BITS / 8,
         BYTES = D / GROUP * GROUP_BYTES,
         PART = D / 4,
+        UNIT = PART < 32 ? PART : 32, /* values of the quarter that are loaded at a time */
+        STEPS = UNIT / 8,
         PLANE = BITS == 4 ? 4 : 2, /* bits of a code in the first plane */
-        WORDS = PART * PLANE / 32,
-        THIRDS = PART / 32 ? PART / 32 : 1
+        WORDS = UNIT * PLANE / 32
     };
-    uint32_t low[WORDS], third[THIRDS];
+    const unsigned char *codes; /* of the quarter, */
+    int thirds;                 /* and how far behind them its third bits are */
+    uint32_t low[WORDS], third[1];
     __half2 scale;
     int t;
 
@@ -351,18 +389,24 @@ template <int D, int BITS, int HEAD> struct turbo_rows {
     {
         t = part;
         const int from = t * PART % GROUP;
-        const unsigned char *b = at + t * PART / GROUP * GROUP_BYTES, *codes = b + HEAD;
+        const unsigned char *b = at + t * PART / GROUP * GROUP_BYTES;
         scale = __half2half2(half_at(b));
-        load_words(low, codes + from * PLANE / 8);
-        if (BITS == 3) load_words(third, codes + GROUP / 4 + from / 8);
+        codes = b + HEAD + from * PLANE / 8;
+        thirds = GROUP / 4 + from / 8 - from * PLANE / 8;
     }
 
-    __device__ __forceinline__ int first(int j, int half) const
+    __device__ __forceinline__ void load(int u)
     {
-        return t * PART + 8 * j + 4 * half;
+        load_words(low, codes + u * (UNIT * PLANE / 8));
+        if (BITS == 3) load_words(third, codes + thirds + u * (UNIT / 8));
     }
 
-    /* Values 8 j .. 8 j + 7 of the quarter, four at a time. */
+    __device__ __forceinline__ int first(int u, int j, int half) const
+    {
+        return t * PART + u * UNIT + 8 * j + 4 * half;
+    }
+
+    /* Values 8 j .. 8 j + 7 of the unit, four at a time. */
     __device__ __forceinline__ uint4 keys(int j, const codebook &book) const
     {
         uint32_t minus0 = 0, minus1 = 0, lo, hi;
@@ -379,7 +423,7 @@ template <int D, int BITS, int HEAD> struct turbo_rows {
         }
         uint32_t even, odd;
         if (BITS == 3) {
-            const uint32_t two = __byte_perm(third[j / 4], 0, j / 2 % 2 ? 0x3322 : 0x1100);
+            const uint32_t two = __byte_perm(third[0], 0, j / 2 ? 0x3322 : 0x1100);
             split_threes(low[j / 2], choose_bits(0x00ff00ffu, two, two >> 4), even, odd);
         } else {
             split_twos(low[j / 2], even, odd);
@@ -391,6 +435,15 @@ template <int D, int BITS, int HEAD> struct turbo_rows {
         v.y = times(__byte_perm(lo, hi, 0x5140), scale);
         v.w = times(__byte_perm(lo, hi, 0x7362), scale);
         return v;
+    }
+
+    /* The same with a table of pairs. */
+    __device__ __forceinline__ uint4 keys_of_pairs(int j, const codebook &book) const
+    {
+        const uint32_t w = low[j];
+        return make_uint4(times(pair_of(book, w << 7), scale), times(pair_of(book, w >> 1), scale),
+                          times(pair_of(book, w >> 9), scale),
+                          times(pair_of(book, w >> 17), scale));
     }
 
     /* Pairs of neighbouring values from two words of keys(). */
@@ -412,29 +465,34 @@ template <int D, int BITS, int HEAD> struct turbo_rows {
         const __half2 both = __halves2half2(half_at(a), half_at(b));
         a += HEAD;
         b += HEAD;
-        uint32_t code[2], minus[2][2] = {}, lo, hi;
-        if (BITS == 4) { /* a0 a1 b0 b1 a2 a3 b2 b3 */
+        if (BITS == 4) {
+            a += at / 2;
+            b += at / 2;
+            const uint32_t x = two_bytes(a) | two_bytes(a + 2) << 16;
+            const uint32_t y = two_bytes(b) | two_bytes(b + 2) << 16;
+            const uint32_t even = choose_bits(0x0f0f0f0fu, x, y << 4);
+            const uint32_t odd = choose_bits(0x0f0f0f0fu, x >> 4, y);
 #pragma unroll
-            for (int j = 0; j < 2; j++)
-                code[j] = split_signs(__byte_perm(two_bytes(a + at / 2 + 2 * j),
-                                                  two_bytes(b + at / 2 + 2 * j), 0x5140),
-                                      minus[j][0], minus[j][1]);
-        } else { /* a0 a2 b0 b2 a4 a6 b4 b6, and a1 ... */
-            const uint32_t twos = __byte_perm(two_bytes(a + at / 4), two_bytes(b + at / 4), 0x5140);
-            if (BITS == 3) {
-                const int third = GROUP / 4 + at / 8;
-                const uint32_t two = __byte_perm(a[third], b[third], 0x4040);
-                split_threes(twos, choose_bits(0xffffu, two, two >> 4), code[0], code[1]);
-            } else {
-                split_twos(twos, code[0], code[1]);
+            for (int j = 0; j < 4; j++) {
+                v[2 * j] = times(pair_of(book, j ? even >> (8 * j - 7) : even << 7), both);
+                v[2 * j + 1] = times(pair_of(book, j ? odd >> (8 * j - 7) : odd << 7), both);
             }
+            return;
+        }
+        uint32_t code[2], lo, hi; /* a0 a2 b0 b2 a4 a6 b4 b6, and a1 ... */
+        const uint32_t twos = __byte_perm(two_bytes(a + at / 4), two_bytes(b + at / 4), 0x5140);
+        if (BITS == 3) {
+            const int third = GROUP / 4 + at / 8;
+            const uint32_t two = __byte_perm(a[third], b[third], 0x4040);
+            split_threes(twos, choose_bits(0xffffu, two, two >> 4), code[0], code[1]);
+        } else {
+            split_twos(twos, code[0], code[1]);
         }
 #pragma unroll
         for (int j = 0; j < 4; j++) {
-            look_up(book, code[j / 2] >> 16 * (j % 2), minus[j / 2][j % 2], lo, hi);
-            const int first = BITS == 4 ? 2 * j : j % 2 * 4 + j / 2, step = BITS == 4 ? 1 : 2;
-            v[first] = times(__byte_perm(lo, hi, 0x6240), both);
-            v[first + step] = times(__byte_perm(lo, hi, 0x7351), both);
+            look_up(book, code[j / 2] >> 16 * (j % 2), 0, lo, hi);
+            v[j % 2 * 4 + j / 2] = times(__byte_perm(lo, hi, 0x6240), both);
+            v[j % 2 * 4 + j / 2 + 2] = times(__byte_perm(lo, hi, 0x7351), both);
         }
     }
 };
@@ -475,20 +533,25 @@ __device__ __forceinline__ void expand_rows(unsigned char *tile, const unsigned 
     const int lane = threadIdx.x & 31, r = threadIdx.x / 32 * 8 + lane % 8, t = lane / 8;
     ROWS rows;
     rows.open(raw + r * ROWS::BYTES, t);
-#pragma unroll 4
-    for (int j = 0; j < D / 32; j++) {
-        const uint4 v = rows.keys(j, book);
-        const uint32_t pair[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll 1
+    for (int u = 0; u < D / 32 / ROWS::STEPS; u++) {
+        rows.load(u);
 #pragma unroll
-        for (int i = 0; i < 4; i += 2) {
-            if (keys) {
-                unsigned char *to = tile + 4 * t;
-                *(uint32_t *)(to + 16 * swizzled(r, 4 * j + i, D / 8)) = pair[i];
-                *(uint32_t *)(to + 16 * swizzled(r, 4 * j + i + 1, D / 8)) = pair[i + 1];
-            } else {
-                const int at = rows.first(j, i / 2);
-                *(uint2 *)(tile + 16 * swizzled(r, at / 8, D / 8) + 2 * (at % 8)) =
-                    ROWS::in_order(pair[i], pair[i + 1]);
+        for (int j = 0; j < ROWS::STEPS; j++) {
+            const uint4 v = rows.keys(j, book);
+            const uint32_t pair[4] = {v.x, v.y, v.z, v.w};
+            const int piece = 4 * (ROWS::STEPS * u + j);
+#pragma unroll
+            for (int i = 0; i < 4; i += 2) {
+                if (keys) {
+                    unsigned char *to = tile + 4 * t;
+                    *(uint32_t *)(to + 16 * swizzled(r, piece + i, D / 8)) = pair[i];
+                    *(uint32_t *)(to + 16 * swizzled(r, piece + i + 1, D / 8)) = pair[i + 1];
+                } else {
+                    const int at = rows.first(u, j, i / 2);
+                    *(uint2 *)(tile + 16 * swizzled(r, at / 8, D / 8) + 2 * (at % 8)) =
+                        ROWS::in_order(pair[i], pair[i + 1]);
+                }
             }
         }
     }
