@@ -450,17 +450,26 @@ __device__ __forceinline__ few_columns few_columns_of(const kv_side &s)
     return s.hadamard ? few_columns{8, 4, 1} : few_columns{4, 32, 1};
 }
 
-/* Stores the columns of a thread for vector 8 nb + 2 (lane % 4) + i. */
+/* Stores the columns of a thread for vector 8 nb + 2 (lane % 4) + i, which is head h of a row: a
+ * partial result, or the final one if part is NULL. */
 template <int MT, int NB>
-__device__ __forceinline__ void few_put_sums(const few_columns &c, float *row,
-                                             const few_sums<MT, NB> &r, int nb, int i, float factor)
+__device__ __forceinline__ void few_put_sums(const attend_args &a, float *part, int row, int h,
+                                             const few_sums<MT, NB> &r, int nb, int i, int column,
+                                             float factor)
 {
-    row += (threadIdx.x & 31) / 4 * c.lane;
+    const few_columns d = few_columns_of(a.v);
+    column += (threadIdx.x & 31) / 4 * d.lane;
 #pragma unroll
     for (int m = 0; m < MT; m++)
 #pragma unroll
-        for (int half = 0; half < 2; half++)
-            row[m / 4 * 64 + m % 4 * c.tile + half * c.half] = r.o[m][nb][i + 2 * half] * factor;
+        for (int half = 0; half < 2; half++) {
+            const int c = column + m / 4 * 64 + m % 4 * d.tile + half * d.half;
+            const float v = r.o[m][nb][i + 2 * half] * factor;
+            if (part)
+                part[c] = v;
+            else
+                mat_head(a.o, row, h)[c] = v;
+        }
 }
 
 /* Stores the result of the positions [from, to) of a range for a vector: the final result if its
@@ -477,22 +486,21 @@ few_put_vector(const attend_args &a, const tile &t, const few_sums<MT, NB> &r, f
     const int first = lo / FT_RANGE, last = (hi - 1) / FT_RANGE;
     const bool none = lo >= hi;
     if (!none && (from >= hi || to <= lo)) return;
-    float *put = mat_head(a.o, row, h), factor = 1;
     if (!a.total && (none || (first == last && !a.v.hadamard))) {
-        factor =
-            none ? 0.0f : inverse_of(r.l[nb][i]); /* 0: any of the tile's blocks may write it */
-    } else {
-        const ft_attn_parts own = {t.part.first + (row - t.row) * t.part.n, t.part.n};
-        put = a.total && (none || first == last)
-                  ? total_at(a, row, h)
-                  : part_at(a, own, h) + (from / FT_RANGE - first) * (D + 2);
-        if (!column && threadIdx.x % 32 < 4) {
-            put[0] = top;
-            put[1] = r.l[nb][i];
-        }
-        put += 2;
+        /* 0: any of the tile's blocks may write it */
+        const float factor = none ? 0.0f : inverse_of(r.l[nb][i]);
+        few_put_sums(a, NULL, row, h, r, nb, i, column, factor);
+        return;
     }
-    few_put_sums(few_columns_of(a.v), put + column, r, nb, i, factor);
+    const ft_attn_parts own = {t.part.first + (row - t.row) * t.part.n, t.part.n};
+    float *part = a.total && (none || first == last)
+                      ? total_at(a, row, h)
+                      : part_at(a, own, h) + (from / FT_RANGE - first) * (D + 2);
+    if (!column && threadIdx.x % 32 < 4) {
+        part[0] = top;
+        part[1] = r.l[nb][i];
+    }
+    few_put_sums(a, part + 2, row, h, r, nb, i, column, 1.0f);
 }
 
 template <int D, int NB>
