@@ -165,14 +165,30 @@ static void launch(ft_cuda *c, attend_args *a, int WM)
     FT_LAUNCH_NEXT(c, attend_mma, blocks_of(c, a), THREADS, (size_t)l.bytes, *a, l);
 }
 
-/* The same for encoded caches and few vectors; false: there is no kernel for them. */
+static attend_few_fn *few_for(const attend_args *a, int NB)
+{
+    return a->q.d == 256   ? ft_cuda_attend_few_256(NB)
+           : a->q.d == 512 ? ft_cuda_attend_few_512(NB)
+                           : NULL;
+}
+
+/* Groups of eight vectors for the rows of a tile: as many as the longest span has, or the number
+ * that rows fill best. */
+static int few_groups(const attend_args *a, int most)
+{
+    const int all = (most * a->group + 7) / 8;
+    int best = 1;
+    for (int NB = 1; NB <= all && few_for(a, NB); NB++)
+        if (8 * NB / a->group * best >= 8 * best / a->group * NB) best = NB;
+    return few_for(a, all) ? all : best;
+}
+
+/* The same for encoded caches; false: there is no kernel for the head size. */
 static bool launch_few(ft_cuda *c, attend_args *a, int most)
 {
-    const int NB = (most * a->group + 7) / 8;
-    attend_few_fn *attend_few = a->q.d == 256   ? ft_cuda_attend_few_256(NB)
-                                : a->q.d == 512 ? ft_cuda_attend_few_512(NB)
-                                                : NULL;
-    if (!attend_few || !a->part || way_of(a) == HALVES) return false;
+    const int NB = few_groups(a, most);
+    attend_few_fn *attend_few = few_for(a, NB);
+    if (!attend_few || a->group > 8 * NB || !a->part || way_of(a) == HALVES) return false;
     const few_layout l = few_layout_of(a, a->q.d, NB, ((int)c->smem + 1024) / 2 - 1024);
     if ((size_t)l.bytes > c->smem) return false;
     a->rows = 8 * NB / a->group;
