@@ -13,10 +13,17 @@
 
 #include "dev/cuda/attend/attend_mma.cuh"
 
-enum {
-    HALF_THREADS = THREADS / 2,
-    HALF_WARPS = HALF_THREADS / 32,
-    FEW_BLOCKS = 2 /* of a multiprocessor */
+enum { HALF_THREADS = THREADS / 2, HALF_WARPS = HALF_THREADS / 32 };
+
+/* The decoder of keys or values is part of the kernel for frequent encodings (few_256.cu), and
+ * chosen for each page by other kernels, which need more registers. */
+struct any_rows {
+};
+template <typename ROWS> struct rows_known {
+    enum { YES = 1 };
+};
+template <> struct rows_known<any_rows> {
+    enum { YES = 0 };
 };
 
 /* Layout of a block's shared memory: byte offsets, and sizes of the entries of both rings of pages
@@ -305,7 +312,7 @@ __device__ __forceinline__ void few_put(unsigned char *p, few_change *change,
         }
 }
 
-template <int D, int NB>
+template <int D, int NB, typename K>
 __device__ __forceinline__ void few_score_pages(const attend_args &a, const few_layout &at,
                                                 unsigned char *sm, few_pages &w, int cell)
 {
@@ -329,7 +336,9 @@ __device__ __forceinline__ void few_score_pages(const attend_args &a, const few_
         const unsigned char *page = few_next<D, AT_KEYS>(w, a.k);
         float c[NB][4] = {}, fade[NB][2];
         if (cell % FT_RANGE == 0) few_reset(s);
-        if (a.k.type == FT_KV_F16)
+        if constexpr (rows_known<K>::YES)
+            few_scores<D, NB, K>(c, q, page, book, n);
+        else if (a.k.type == FT_KV_F16)
             few_scores_f16<D>(c, q, shared_at(page), n);
         else
             FOR_ENCODING(a.k, few_scores<D, NB, ROWS>(c, q, page, book, n));
@@ -503,7 +512,7 @@ few_put_vector(const attend_args &a, const tile &t, const few_sums<MT, NB> &r, f
     few_put_sums(a, part + 2, row, h, r, nb, i, column, 1.0f);
 }
 
-template <int D, int NB>
+template <int D, int NB, typename V>
 __device__ __forceinline__ void few_value_pages(const attend_args &a, const few_layout &at,
                                                 unsigned char *sm, few_pages &w, const tile &t,
                                                 int g)
@@ -521,7 +530,9 @@ __device__ __forceinline__ void few_value_pages(const attend_args &a, const few_
             const uint32_t p = shared_at(sm + at.p + i % 2 * at.p_bytes);
             sync_buffer<FULL>(i);
             few_fade(r, (const few_change *)(sm + at.change) + i % 2 * 8 * NB, top);
-            if (a.v.type == FT_KV_F16)
+            if constexpr (rows_known<V>::YES)
+                few_values<D, MT, NB, V>(r, p, page, book, column);
+            else if (a.v.type == FT_KV_F16)
                 few_values_f16<D>(r, p, shared_at(page), column);
             else
                 FOR_ENCODING(a.v, few_values<D, MT, NB, ROWS>(r, p, page, book, column));
@@ -543,7 +554,7 @@ __device__ __forceinline__ void few_value_pages(const attend_args &a, const few_
 /* ---- blocks ---- */
 
 /* The positions [t.lo, t.hi) for a tile. *waited: the previous kernels have finished. */
-template <int D, int NB>
+template <int D, int NB, typename K, typename V>
 __device__ __forceinline__ void few_tile(const attend_args &a, const few_layout &at,
                                          unsigned char *sm, const tile &t, int g, bool *waited)
 {
@@ -569,16 +580,16 @@ __device__ __forceinline__ void few_tile(const attend_args &a, const few_layout 
     load_queries<D>(a, t, g, sm + at.q, 8 * NB);
     __syncthreads();
     if (scores)
-        few_score_pages<D, NB>(a, at, sm, w, t.lo / PAGE * PAGE);
+        few_score_pages<D, NB, K>(a, at, sm, w, t.lo / PAGE * PAGE);
     else
-        few_value_pages<D, NB>(a, at, sm, w, t, g);
+        few_value_pages<D, NB, V>(a, at, sm, w, t, g);
 }
 
 /* The ranges of all tiles and KV heads are distributed over as many blocks as the GPU runs at a
  * time: the launch does not depend on the context lengths. A block has ranges in a row, so that it
  * goes from one to the next without waiting for a page. */
-template <int D, int NB>
-static __global__ void __launch_bounds__(THREADS, FEW_BLOCKS)
+template <int D, int NB, typename K, typename V, int BLOCKS>
+static __global__ void __launch_bounds__(THREADS, BLOCKS)
     attend_few_kernel(const attend_args a, const few_layout at)
 {
     extern __shared__ uint4 attend_few_shared[];
@@ -599,7 +610,7 @@ static __global__ void __launch_bounds__(THREADS, FEW_BLOCKS)
         tile_ranges(a, &t, (int *)(sm + at.rows), 8 * NB);
         t.lo = max(t.lo, (of.first + first) * FT_RANGE);
         t.hi = min(t.hi, (of.first + first + n) * FT_RANGE);
-        few_tile<D, NB>(a, at, sm, t, at_tile / of.n, &waited);
+        few_tile<D, NB, K, V>(a, at, sm, t, at_tile / of.n, &waited);
         __syncthreads(); /* the next tile overwrites shared memory */
     }
     if (!waited) wait_for_previous_kernel();
@@ -607,8 +618,16 @@ static __global__ void __launch_bounds__(THREADS, FEW_BLOCKS)
 
 typedef void attend_few_fn(const attend_args, const few_layout);
 
-/* The kernel for 8 NB vectors; NULL: there is none. */
-attend_few_fn *ft_cuda_attend_few_256(int NB);
-attend_few_fn *ft_cuda_attend_few_512(int NB);
+typedef struct few_kernel {
+    attend_few_fn *fn; /* NULL: there is none */
+    int blocks;        /* that a multiprocessor runs at a time, if shared memory suffices */
+} few_kernel;
+
+/* The kernels for up to 8, 16, 24 and 32 vectors and these types of keys and values. */
+few_kernel ft_cuda_attend_few_256_1(int kt, int vt);
+few_kernel ft_cuda_attend_few_256_2(int kt, int vt);
+few_kernel ft_cuda_attend_few_256_3(int kt, int vt);
+few_kernel ft_cuda_attend_few_256_4(int kt, int vt);
+few_kernel ft_cuda_attend_few_512(int NB); /* up to 8 NB vectors */
 
 #endif

@@ -145,12 +145,12 @@ static float *parts_of(ft_cuda *c, const attend_args *a)
 }
 
 /* Blocks for tiles of a->rows rows: one per tile, or, if their ranges are distributed, as many as
- * the GPU runs at a time. */
-static unsigned blocks_of(const ft_cuda *c, const attend_args *a)
+ * the GPU runs at a time, `each` per multiprocessor. */
+static unsigned blocks_of(const ft_cuda *c, const attend_args *a, int each)
 {
     const int T = a->q.T, S = FT_MAX(1, c->shape.S);
     const unsigned tiles = (a->out ? (unsigned)T : span_pieces(T, S, a->rows)) * (unsigned)a->k.G;
-    const unsigned held = 2 * (unsigned)c->sms;
+    const unsigned held = (unsigned)(each * c->sms);
     if (!a->part) return tiles;
     return c->shape.ctx <= FT_RANGE ? FT_MIN(tiles, held) : held;
 }
@@ -162,14 +162,21 @@ static void launch(ft_cuda *c, attend_args *a, int WM)
     attend_mma_fn *attend_mma = kernel_for(a, WM, !a->part);
     a->rows = 16 * WM / a->group;
     ft_cuda_shared(c, (const void *)attend_mma, l.bytes);
-    FT_LAUNCH_NEXT(c, attend_mma, blocks_of(c, a), THREADS, (size_t)l.bytes, *a, l);
+    FT_LAUNCH_NEXT(c, attend_mma, blocks_of(c, a, 2), THREADS, (size_t)l.bytes, *a, l);
 }
 
-static attend_few_fn *few_for(const attend_args *a, int NB)
+static few_kernel few_for(const attend_args *a, int NB)
 {
-    return a->q.d == 256   ? ft_cuda_attend_few_256(NB)
-           : a->q.d == 512 ? ft_cuda_attend_few_512(NB)
-                           : NULL;
+    const int kt = a->k.type, vt = a->v.type;
+    if (a->q.d == 512) return ft_cuda_attend_few_512(NB);
+    if (a->q.d != 256) return {};
+    switch (NB) {
+    case 1: return ft_cuda_attend_few_256_1(kt, vt);
+    case 2: return ft_cuda_attend_few_256_2(kt, vt);
+    case 3: return ft_cuda_attend_few_256_3(kt, vt);
+    case 4: return ft_cuda_attend_few_256_4(kt, vt);
+    }
+    return {};
 }
 
 /* Groups of eight vectors for the rows of a tile: as many as the longest span has, or the number
@@ -178,22 +185,23 @@ static int few_groups(const attend_args *a, int most)
 {
     const int all = (most * a->group + 7) / 8;
     int best = 1;
-    for (int NB = 1; NB <= all && few_for(a, NB); NB++)
+    for (int NB = 1; NB <= all && few_for(a, NB).fn; NB++)
         if (8 * NB / a->group * best >= 8 * best / a->group * NB) best = NB;
-    return few_for(a, all) ? all : best;
+    return few_for(a, all).fn ? all : best;
 }
 
 /* The same for encoded caches; false: there is no kernel for the head size. */
 static bool launch_few(ft_cuda *c, attend_args *a, int most)
 {
     const int NB = few_groups(a, most);
-    attend_few_fn *attend_few = few_for(a, NB);
+    const few_kernel few = few_for(a, NB);
+    attend_few_fn *attend_few = few.fn;
     if (!attend_few || a->group > 8 * NB || !a->part || way_of(a) == HALVES) return false;
-    const few_layout l = few_layout_of(a, a->q.d, NB, ((int)c->smem + 1024) / 2 - 1024);
+    const few_layout l = few_layout_of(a, a->q.d, NB, ((int)c->smem + 1024) / few.blocks - 1024);
     if ((size_t)l.bytes > c->smem) return false;
     a->rows = 8 * NB / a->group;
     ft_cuda_shared(c, (const void *)attend_few, l.bytes);
-    FT_LAUNCH_NEXT(c, attend_few, blocks_of(c, a), THREADS, (size_t)l.bytes, *a, l);
+    FT_LAUNCH_NEXT(c, attend_few, blocks_of(c, a, few.blocks), THREADS, (size_t)l.bytes, *a, l);
     return true;
 }
 
