@@ -86,8 +86,7 @@ __device__ __forceinline__ void few_put_books(const attend_args &a, unsigned cha
     if (threadIdx.x < 32) put_books(a, (uint16_t *)(sm + at.table));
     __syncthreads();
     if (a.k.f.bits == 4) put_pairs(sm + at.pairs[0], table, THREADS);
-    if (a.v.f.bits == 4 && at.pairs[1] != at.pairs[0])
-        put_pairs(sm + at.pairs[1], table + 16, THREADS);
+    if (a.v.f.bits == 4 && a.v.type != a.k.type) put_pairs(sm + at.pairs[1], table + 16, THREADS);
 }
 
 /* Named barriers: of the threads that compute scores or values, and, of all threads, whether one of
