@@ -18,6 +18,7 @@ typedef struct ft_dev_limits {
     int heads;    /* query heads of an attention layer */
     int head_d;   /* widest head */
     bool recent;  /* caches have a recent-token window */
+    bool encoded; /* some cache is neither f32 nor f16 */
     int ctx;      /* positions of a sequence */
     int vocab;    /* widest output layer */
     int layers;

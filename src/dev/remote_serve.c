@@ -522,7 +522,8 @@ static ft_dev_limits take_limits(ft_remote_server *s)
 {
     ft_dev_limits l = {0};
     const unsigned char *from = ft_serve_bytes(s, sizeof l);
-    if (from[offsetof(ft_dev_limits, recent)] <= 1) memcpy(&l, from, sizeof l);
+    if (from[offsetof(ft_dev_limits, recent)] <= 1 && from[offsetof(ft_dev_limits, encoded)] <= 1)
+        memcpy(&l, from, sizeof l);
     const int each[] = {l.rows, l.k,     l.experts, l.expert_k, l.heads,       l.head_d,
                         l.ctx,  l.vocab, l.layers,  l.graphs,   l.draft_graphs};
     for (size_t i = 0; i < FT_COUNT(each); i++)

@@ -105,6 +105,11 @@ uint64_t ft_engine_bytes(ft_model *m, ft_model *drafter, const ft_engine_params 
     return sum;
 }
 
+static bool is_encoded(ft_kv_type t)
+{
+    return t != FT_KV_F32 && t != FT_KV_F16;
+}
+
 ft_dev_limits ft_engine_limits(ft_model *m, ft_model *drafter, const ft_engine_params *p)
 {
     const ft_model *d = drafter_of(m, drafter, p);
@@ -113,6 +118,7 @@ ft_dev_limits ft_engine_limits(ft_model *m, ft_model *drafter, const ft_engine_p
     l.rows = runner_params(m, NULL, NULL, p).rows;
     l.ctx = p->ctx;
     l.recent = p->kv_tail;
+    l.encoded = is_encoded(p->kt) || is_encoded(p->vt);
     l.layers = m->L;
     ft_warmup_count(&w, &l.graphs, &l.draft_graphs);
     return l;

@@ -197,11 +197,29 @@ OPTEST(attend_pair, EACH(0), EACH(1), EACH(2), EACH(3), EACH(4), EACH(5), EACH(6
        {8, 1, 512, 2, 2, 0, 0, 700, 3}, {8, 1, 512, 3, 12, 0, 0, 130, 1},
        {4, 2, 32, 9, 11, 0, 0, 70, 3}, {4, 2, 96, 10, 12, 0, 0, 70, 3})
 
+/* Spans of a prompt beside others. */
+static void attend_mixed(ft_optest *t, const int *n)
+{
+    const seq s[5] = {{70, 1}, {0, 7}, {700, 70}, {64, 3}, {5, 66}};
+    play(t, s, 5, n);
+}
+OPTEST(attend_mixed, {4, 2, 64, 3, 3}, {6, 1, 128, 6, 7, 100, 3}, {4, 2, 256, 3, 7},
+       {8, 1, 256, 1, 6}, {8, 1, 512, 7, 3}, {4, 2, 64, 2, 4, 300})
+
+/* Scratch memory for few positions: longer contexts are read in segments. 0: no limit. */
+static void limit_scratch(ft_optest *t, int rows, int positions)
+{
+    const ft_dev_limits l = {.rows = rows, .k = 64, .heads = 2, .head_d = 64, .ctx = positions};
+    ft_err err;
+    if (t->dev->reserve(t->dev, &l, &err)) t_fail(t, "reserve", 0);
+}
+
 /* A row's result does not depend on the other rows: the rows of a span one step at a time. */
 static void attend_alone(ft_optest *t, const int *n)
 {
     const int H = n[0], G = n[1], d = n[2], past = n[7], rows = n[8];
     const seq s = {past, rows};
+    if (n[9]) limit_scratch(t, rows * H * d / 128, n[9]);
     const int pages = (past + rows) / FT_PAGE_ROWS + 1;
     spans(t, &s, 1, pages);
     const ft_kv kv = cache(t, n[3], n[4], G, d, pages);
@@ -228,6 +246,7 @@ static void attend_alone(ft_optest *t, const int *n)
                   ft_heads(ft_rows(q, r, 1), 0, H, d, d), p);
         t->dev->commit(t->dev);
     }
+    if (n[9]) limit_scratch(t, 0, 0);
     t_expect_rest(t, o, limit(t, n[3], n[4]));
     t_expect_rest(t, o2, limit(t, n[3], n[4]));
     const t_result a = t->kept[0], b = t->kept[1];
@@ -247,7 +266,13 @@ OPTEST(attend_alone, {4, 2, 32, 0, 0, 0, 0, 60, 9}, {4, 1, 64, 1, 1, 0, 0, 505, 
        {4, 1, 128, FT_KV_Q5_0, FT_KV_Q5_1, 70, 3, 100, 16},
        {6, 2, 64, FT_KV_Q5_1, FT_KV_IQ4_NL, 0, 0, 480, 70},
        {2, 1, 256, FT_KV_IQ4_NL, FT_KV_Q5_0, 0, 0, 600, 5},
-       {4, 1, 64, FT_KV_Q8_0, FT_KV_Q5_1, 0, 0, 60, 9})
+       {4, 1, 64, FT_KV_Q8_0, FT_KV_Q5_1, 0, 0, 60, 9}, {6, 1, 256, 7, 7, 0, 0, 480, 70},
+       {6, 1, 256, 3, 3, 0, 0, 480, 66}, {12, 2, 256, 6, 6, 0, 0, 600, 4},
+       {24, 4, 256, 3, 7, 0, 0, 1000, 3}, {16, 2, 256, 7, 3, 300, 0, 1000, 4},
+       {4, 1, 512, 3, 6, 0, 0, 600, 66}, {6, 1, 256, 3, 1, 0, 0, 600, 4},
+       {8, 1, 64, 3, 3, 0, 0, 1500, 80, 600}, {4, 2, 64, 6, 7, 0, 0, 1100, 70, 600},
+       {2, 1, 256, 7, 6, 0, 0, 1030, 66, 1200}, {4, 2, 128, 3, 6, 700, 0, 1500, 70, 2048},
+       {2, 1, 64, 1, 7, 0, 5, 1600, 65, 600}, {2, 1, 512, 2, 3, 0, 0, 1030, 66, 4096})
 
 /* Keys with a mean subtracted: the cache holds the same bytes as one that is given the difference,
  * and attention over them is more accurate. */
@@ -453,8 +478,8 @@ OPTEST(attend_needle, {128, FT_KV_F16, 4096, 0}, {128, FT_KV_Q8_0, 4096, 0},
 
 int main(int argc, char **argv)
 {
-    const t_case *const all[] = {&attend_one_case,    &attend_many_case,    &attend_pair_case,
-                                 &attend_alone_case,  &attend_centred_case, &attend_ahead_case,
-                                 &attend_newest_case, &attend_needle_case};
+    const t_case *const all[] = {&attend_one_case,   &attend_many_case,   &attend_pair_case,
+                                 &attend_mixed_case, &attend_alone_case,  &attend_centred_case,
+                                 &attend_ahead_case, &attend_newest_case, &attend_needle_case};
     return t_main(argc, argv, all, FT_COUNT(all));
 }

@@ -47,8 +47,9 @@ enum {
     FT_CUDA_GRAPHS = 2048, /* maximum number of captured steps */
     FT_CUDA_STAGES = 4,
     FT_CUDA_KERNELS = 256,
-    FT_CUDA_BLOCK = 2 << 20,        /* cudaMalloc decode_steps larger allocations up to this */
-    FT_CUDA_PART_BYTES = 256 << 20, /* maximum size of the partial results of attention */
+    FT_CUDA_BLOCK = 2 << 20,         /* cudaMalloc decode_steps larger allocations up to this */
+    FT_CUDA_PART_BYTES = 256 << 20,  /* maximum size of the partial results of attention */
+    FT_CUDA_EXPAND_BYTES = 64 << 20, /* and of expanded pages of the KV cache */
 };
 
 /* bf16 planes of a matrix x[T, k]: [plane][k / 64][T][64], k rounded up to a multiple of 64 and
@@ -121,6 +122,7 @@ typedef struct ft_cuda {
     const ft_span_range *span_range; /* on the device, [S] */
     int parts_now, parts; /* in this step; maximum that memory is reserved for, 0: no limit known */
     bool parts_overflow;  /* this step exceeds the maximum */
+    size_t expand_bytes;  /* of expanded pages, and sums between segments; 0: no limit known */
 
     /* graph.cu */
     ft_cuda_graph graph[FT_CUDA_GRAPHS];

@@ -343,6 +343,17 @@ static int parts_of(const ft_dev_limits *l)
     return (int)FT_MIN(FT_SHAPE_ROWS * ranges, FT_CUDA_PART_BYTES / FT_MAX(each, (size_t)1));
 }
 
+/* Memory for expanded pages of the KV cache in a prompt, and for the sums of all rows between the
+ * segments of a longer context. It is not used at the same time as the partial results. */
+static size_t expand_bytes(const ft_dev_limits *l)
+{
+    const size_t values = (size_t)l->heads * (size_t)l->head_d, ctx = (size_t)l->ctx;
+    const size_t sums = (size_t)l->rows * (size_t)l->heads * (size_t)(l->head_d + 2);
+    if (!l->rows || !ctx || !values) return 0;
+    return FT_MIN(ctx * values * 2 * sizeof(uint16_t), (size_t)FT_CUDA_EXPAND_BYTES) +
+           sums * sizeof(float);
+}
+
 static uint64_t graph_bytes(const ft_dev_limits *l)
 {
     const uint64_t whole = GRAPH_BYTES + (uint64_t)l->layers * LAYER_BYTES;
@@ -359,7 +370,8 @@ static uint64_t step_bytes(ft_dev *d, const ft_dev_limits *l)
     const uint64_t experts = rows * (uint64_t)l->experts * (uint64_t)l->expert_k * 6;
     const uint64_t chunks = rows * values * 7 / 2;
     const uint64_t heads = (uint64_t)l->heads * (uint64_t)(l->head_d + 2) * sizeof(float);
-    const uint64_t parts = (uint64_t)parts_of(l) * heads + (l->recent ? 2 * rows * heads : 0);
+    const uint64_t parts = FT_MAX((uint64_t)parts_of(l) * heads, l->encoded ? expand_bytes(l) : 0) +
+                           (l->recent ? 2 * rows * heads : 0);
     return FT_CUDA_BF16_COPIES * (uint64_t)ft_round_up(bf16_copy_bytes(l), FT_CUDA_BLOCK) +
            experts + chunks + parts + graph_bytes(l) + KERNEL_BYTES + FT_CUDA_BLOCK;
 }
@@ -382,6 +394,7 @@ static ft_status reserve(ft_dev *d, const ft_dev_limits *l, ft_err *err)
     c->readers = NULL;
     ft_cuda_drop_graphs(c);
     c->parts = parts_of(l);
+    c->expand_bytes = expand_bytes(l);
     for (int i = 0; i < FT_CUDA_BF16_COPIES; i++) {
         ft_bf16_copy *s = &c->bf16[i];
         if (bytes <= s->bytes) continue;

@@ -16,6 +16,16 @@ enum { FT_RANGE = 512 };
  * window, each with its own encoding and pages. Their sums are joined afterwards (attend.cu). */
 typedef enum attend_pass { PASS_ALL, PASS_OLDER, PASS_RECENT } attend_pass;
 
+/* Prompts: pages of long spans are expanded to halves before they are read (expand.cu), a segment
+ * of the positions at a time. Segment 0 of a span starts with the range of the first position that
+ * it sees. */
+typedef struct attend_segment {
+    int rows;      /* spans of this many rows are long; 0: no pages are expanded */
+    int positions; /* of a segment, a multiple of FT_RANGE */
+    int n, at;     /* segments; the number of this one */
+    float *sums; /* between segments, as `total`; NULL: `total` is used, or there is one segment */
+} attend_segment;
+
 typedef struct attend_args {
     ft_batch b;
     kv_side k, v;
@@ -33,10 +43,16 @@ typedef struct attend_args {
     float *total; /* of a pass, [row of q, H]: m, l, then a sum of total_width values; NULL: there
                      is one pass, which writes o */
     int total_width;
+    attend_segment segment;
+    unsigned char *expanded; /* memory for the expanded pages */
 } attend_args;
 
 /* attend_mma.cu: on tensor cores. false: no kernel for this shape and device. */
 bool ft_cuda_attend_mma(ft_cuda *c, attend_args *a);
+/* expand.cu: whether pages of this step are expanded; sets a->segment. Then, for each segment,
+ * launches the expansion and returns the arguments for the kernel that reads its pages. */
+bool ft_cuda_expand_plan(ft_cuda *c, attend_args *a);
+attend_args ft_cuda_expand(ft_cuda *c, const attend_args *a, int segment);
 /* attend_scalar.cu: any shape. */
 void ft_cuda_attend_scalar(ft_cuda *c, const attend_args *a);
 

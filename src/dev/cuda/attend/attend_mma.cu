@@ -1,7 +1,7 @@
 /* Attention on tensor cores: the choice of the kernel (attend_mma.cuh), and merging of the ranges
  * afterwards. On an H200, one row of the 27b with a context of 32,000: merging takes 5 us after 40
  * us of attention (times of a profiler). Its 1.6 MB are in the L2 cache: all of it is latency. */
-#include "dev/cuda/attend/attend_mma.cuh"
+#include "dev/cuda/attend/attend_few.cuh"
 
 /* ---- merging ---- */
 
@@ -112,7 +112,7 @@ static __global__ void __launch_bounds__(BACK_THREADS) attend_back_kernel(const 
 static attend_mma_fn *kernel_for(const attend_args *a, int WM, bool loop)
 {
     const int D = a->q.d;
-    const attend_way way = way_of(a, D, WM, loop);
+    const attend_way way = way_of(a);
     switch (D) {
     case 64: return ft_cuda_attend_mma_64(WM, loop, way);
     case 128: return ft_cuda_attend_mma_128(WM, loop, way);
@@ -127,8 +127,8 @@ static attend_mma_fn *kernel_for(const attend_args *a, int WM, bool loop)
 static int widest(const ft_cuda *c, const attend_args *a)
 {
     int WM = 4;
-    while (WM && (!kernel_for(a, WM, true) ||
-                  (size_t)layout_of(a, a->q.d, WM, true, c->cc).bytes > c->smem))
+    while (WM &&
+           (!kernel_for(a, WM, true) || (size_t)layout_of(a, a->q.d, WM, c->cc).bytes > c->smem))
         WM /= 2;
     return WM;
 }
@@ -144,9 +144,79 @@ static float *parts_of(ft_cuda *c, const attend_args *a)
     return (float *)ft_cuda_scratch(c, FT_SCRATCH_ATTEND, bytes);
 }
 
+/* Blocks for tiles of a->rows rows: one per tile, or, if their ranges are distributed, as many as
+ * the GPU runs at a time, `each` per multiprocessor. */
+static unsigned blocks_of(const ft_cuda *c, const attend_args *a, int each)
+{
+    const int T = a->q.T, S = FT_MAX(1, c->shape.S);
+    const unsigned tiles = (a->out ? (unsigned)T : span_pieces(T, S, a->rows)) * (unsigned)a->k.G;
+    const unsigned held = (unsigned)(each * c->sms);
+    if (!a->part) return tiles;
+    return c->shape.ctx <= FT_RANGE ? FT_MIN(tiles, held) : held;
+}
+
+/* Launches the kernel for tiles of 16 WM vectors. */
+static void launch(ft_cuda *c, attend_args *a, int WM)
+{
+    const layout l = layout_of(a, a->q.d, WM, c->cc);
+    attend_mma_fn *attend_mma = kernel_for(a, WM, !a->part);
+    a->rows = 16 * WM / a->group;
+    ft_cuda_shared(c, (const void *)attend_mma, l.bytes);
+    FT_LAUNCH_NEXT(c, attend_mma, blocks_of(c, a, 2), THREADS, (size_t)l.bytes, *a, l);
+}
+
+static few_kernel few_for(const attend_args *a, int NB)
+{
+    const int kt = a->k.type, vt = a->v.type;
+    if (a->q.d == 512) return ft_cuda_attend_few_512(NB);
+    if (a->q.d != 256) return {};
+    switch (NB) {
+    case 1: return ft_cuda_attend_few_256_1(kt, vt);
+    case 2: return ft_cuda_attend_few_256_2(kt, vt);
+    case 3: return ft_cuda_attend_few_256_3(kt, vt);
+    case 4: return ft_cuda_attend_few_256_4(kt, vt);
+    }
+    return {};
+}
+
+/* Groups of eight vectors for the rows of a tile: as many as the longest span has, or the number
+ * that rows fill best. */
+static int few_groups(const attend_args *a, int most)
+{
+    const int all = (most * a->group + 7) / 8;
+    int best = 1;
+    for (int NB = 1; NB <= all && few_for(a, NB).fn; NB++)
+        if (8 * NB / a->group * best >= 8 * best / a->group * NB) best = NB;
+    return few_for(a, all).fn ? all : best;
+}
+
+/* The same for encoded caches; false: there is no kernel for the head size. */
+static bool launch_few(ft_cuda *c, attend_args *a, int most)
+{
+    const int NB = few_groups(a, most);
+    const few_kernel few = few_for(a, NB);
+    attend_few_fn *attend_few = few.fn;
+    if (!attend_few || a->group > 8 * NB || !a->part || way_of(a) == HALVES) return false;
+    const few_layout l = few_layout_of(a, a->q.d, NB, ((int)c->smem + 1024) / few.blocks - 1024);
+    if ((size_t)l.bytes > c->smem) return false;
+    a->rows = 8 * NB / a->group;
+    ft_cuda_shared(c, (const void *)attend_few, l.bytes);
+    FT_LAUNCH_NEXT(c, attend_few, blocks_of(c, a, few.blocks), THREADS, (size_t)l.bytes, *a, l);
+    return true;
+}
+
+/* The long spans of a prompt; the others are left. */
+static void attend_expanded(ft_cuda *c, const attend_args *a)
+{
+    for (int i = 0; i < a->segment.n; i++) {
+        attend_args e = ft_cuda_expand(c, a, i);
+        launch(c, &e, widest(c, &e));
+    }
+}
+
 bool ft_cuda_attend_mma(ft_cuda *c, attend_args *a)
 {
-    const int D = a->q.d, T = a->q.T, S = FT_MAX(1, c->shape.S);
+    const int D = a->q.d, T = a->q.T;
     const bool exact = a->k.type == FT_KV_F32 || a->v.type == FT_KV_F32;
     const int wide = exact ? 0 : widest(c, a), most = a->out ? 1 : FT_MAX(1, c->shape.rows);
     if (a->group > 16 * wide) return false;
@@ -156,14 +226,9 @@ bool ft_cuda_attend_mma(ft_cuda *c, attend_args *a)
     const bool loop = !a->part, near = c->shape.ctx <= FT_RANGE;
     int WM = loop ? wide : 1;
     while (WM < wide && 16 * WM < most * a->group) WM *= 2;
-    const layout l = layout_of(a, D, WM, loop, c->cc);
-    attend_mma_fn *attend_mma = kernel_for(a, WM, loop);
-    a->rows = 16 * WM / a->group;
-    ft_cuda_shared(c, (const void *)attend_mma, l.bytes);
-    const unsigned tiles = (a->out ? (unsigned)T : span_pieces(T, S, a->rows)) * (unsigned)a->k.G;
-    const unsigned held = 2 * (unsigned)c->sms;
-    const unsigned blocks = loop ? tiles : near ? FT_MIN(tiles, held) : held;
-    FT_LAUNCH_NEXT(c, attend_mma, blocks, THREADS, (size_t)l.bytes, *a, l);
+    const bool expand = loop && way_of(a) == EXPAND && ft_cuda_expand_plan(c, a);
+    if (expand) attend_expanded(c, a);
+    if ((!expand || c->shape.S > 1) && !launch_few(c, a, most)) launch(c, a, WM);
     const bool back = a->v.hadamard && !a->total;
     if (!loop && (!near || back))
         FT_LAUNCH_NEXT(c, attend_merge_kernel,

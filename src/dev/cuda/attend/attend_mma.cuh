@@ -1,16 +1,15 @@
 /* dev/cuda/attend/attend_mma.cuh - attention on tensor cores. A block computes a tile: 16 WM query
  * vectors, the query heads of one KV head over consecutive rows of a sequence. Keys and values of a
  * page are copied to shared memory in their stored encoding while the previous page is processed.
- * Encodings other than f16 are decoded in registers (encodings.cuh), or, for many rows, expanded in
- * shared memory. Eight warps divide the scores by positions and the sums by columns; softmax
- * weights are exchanged through shared memory.
+ * Encodings other than f16 are expanded there (encodings.cuh); attend_few.cuh and expand.cu do
+ * better where there are few rows, or many. Eight warps divide the scores by positions and the sums
+ * by columns; softmax weights are exchanged through shared memory.
  *
  * Every sum is in the order of the positions (or of the head's values), whatever the tile: a row
  * has the same bits alone, in a batch with draft tokens and in a prompt.
  *
- * One row with a context of 131,000 on an H200 (27b: 4 KV heads of 256, 6 query heads each),
- * merging of the ranges included: f16 143 us, 81 % of a plain read; q8_0 130 us, 47 %; turbo4 144
- * us, 21 %; turbo3 153 us, 15 %. What limits the last three: docs/why/0019.
+ * One row with a context of 131,000 on an H200 (27b: 4 KV heads of 256, 6 query heads each, f16),
+ * merging of the ranges included: 143 us, 81 % of a plain read.
  *
  * A prompt of 512 rows over that context (f16, the same heads): 10.9 ms, 152 TFLOP/s, a sixth of
  * the tensor core peak: one block of eight warps per multiprocessor, with three barriers per page.
@@ -18,11 +17,8 @@
 #ifndef FT_CUDA_ATTEND_WALK_CUH
 #define FT_CUDA_ATTEND_WALK_CUH
 
-#include "dev/cuda/attend/attend.cuh"
 #include "dev/cuda/attend/encodings.cuh"
-#include "dev/cuda/spans.cuh"
-
-enum { PAGE = FT_PAGE_ROWS, THREADS = 256 };
+#include "dev/cuda/attend/tiles.cuh"
 
 /* Pages of keys and of values alternate in a ring buffer. With three entries two copies are in
  * flight at any time; where shared memory is short there are two entries. cc: compute capability
@@ -35,30 +31,30 @@ typedef struct layout {
         bytes; /* place: bytes of one entry of the ring */
 } layout;
 
+static inline __host__ __device__ bool has_halves(const kv_side &s)
+{
+    return s.type == FT_KV_F16 || s.halves;
+}
+
 static inline int scratch_bytes(const kv_side &s, int D)
 {
-    return PAGE * (s.type == FT_KV_F16 ? 2 * D : s.row);
+    return PAGE * (has_halves(s) ? 2 * D : s.row);
 }
 
-/* Where a kernel has pages as halves. HALVES: both sides are f16, and pages are used as they are.
- * DECODE, for tiles of few queries: a warp decodes the keys and values that it multiplies in
- * registers. EXPAND: for many queries several warps would decode the same rows, so that pages are
- * expanded in shared memory. */
-typedef enum attend_way { HALVES, DECODE, EXPAND } attend_way;
+/* HALVES: pages are halves, and are used as they are. EXPAND: they are expanded to halves in shared
+ * memory. */
+typedef enum attend_way { HALVES, EXPAND } attend_way;
 
-#define DECODES(D, WM, LOOP) (!(LOOP) && (D) % 256 == 0 && (D) * (WM) <= 512)
-
-static inline attend_way way_of(const attend_args *a, int D, int WM, bool loop)
+static inline attend_way way_of(const attend_args *a)
 {
-    if (a->k.type == FT_KV_F16 && a->v.type == FT_KV_F16) return HALVES;
-    return DECODES(D, WM, loop) ? DECODE : EXPAND;
+    return has_halves(a->k) && has_halves(a->v) ? HALVES : EXPAND;
 }
 
-static inline layout layout_of(const attend_args *a, int D, int WM, bool loop, int cc)
+static inline layout layout_of(const attend_args *a, int D, int WM, int cc)
 {
     layout l;
     const int M = 16 * WM;
-    const attend_way way = way_of(a, D, WM, loop);
+    const attend_way way = way_of(a);
     int at = 0;
     l.q = at;
     at += M * D * 2;
@@ -70,7 +66,7 @@ static inline layout layout_of(const attend_args *a, int D, int WM, bool loop, i
     l.p = at;
     at += M * PAGE * 2;
     l.red = at;
-    at += (way == DECODE ? 8 : 8 / WM) * M * 4;
+    at += 8 / WM * M * 4;
     l.rows = at;
     at += M * 2 * 4;
     l.table = at;
@@ -81,23 +77,22 @@ static inline layout layout_of(const attend_args *a, int D, int WM, bool loop, i
 
 /* ---- pages ---- */
 
-/* A page of rows in their stored encoding; f16 rows are swizzled. One pass of all threads copies
- * 4096 bytes. */
-template <int D>
+/* A page of rows in their stored encoding, by N threads; f16 rows are swizzled. */
+template <int D, int N = THREADS>
 __device__ __forceinline__ void fetch(const kv_side &s, uint32_t to, int page, int g)
 {
-    enum { PIECES = D / 8, ROWS = THREADS / PIECES }; /* of a row, of a pass */
-    const int tid = threadIdx.x, r = tid / PIECES, c = tid % PIECES;
+    enum { PIECES = D / 8, ROWS = N / PIECES }; /* of a row, of a pass */
+    const int tid = threadIdx.x % N, r = tid / PIECES, c = tid % PIECES;
     const unsigned char *from = kv_page(s, page, g) + 16 * tid;
-    if (s.type == FT_KV_F16) {
+    if (has_halves(s)) {
 #pragma unroll
         for (int i = 0; i < PAGE / ROWS; i++) /* eight rows further the swizzle is the same */
-            copy_16(to + 16 * swizzled(r + (ROWS < 8 ? i % 2 * ROWS : 0), c, PIECES) +
-                        (ROWS < 8 ? i / 2 * 8192 : i * 4096),
-                    from + 4096 * i);
+            copy_16(to + 16 * swizzled(r + i * ROWS % 8, c, PIECES) +
+                        i * ROWS / 8 * 8 * PIECES * 16,
+                    from + 16 * N * i);
     } else {
         to += 16 * tid;
-        for (int i = tid; i < PAGE / 16 * s.row; i += THREADS, to += 4096, from += 4096)
+        for (int i = tid; i < PAGE / 16 * s.row; i += N, to += 16 * N, from += 16 * N)
             copy_16(to, from);
     }
 }
@@ -116,9 +111,9 @@ template <int D> __device__ constexpr int ring_of(void)
 typedef struct page_ring {
     const attend_args *a;
     unsigned char *ring;
-    int bytes; /* of an entry */
-    const int32_t *page;
-    int g, pages;
+    int bytes;           /* of an entry */
+    const int32_t *page; /* their numbers; NULL: first, first + 1, ... */
+    int first, g, pages;
 } page_ring;
 
 template <int D> __device__ __forceinline__ unsigned char *place(const page_ring &w, int item)
@@ -128,168 +123,11 @@ template <int D> __device__ __forceinline__ unsigned char *place(const page_ring
 
 template <int D> __device__ __forceinline__ void issue(const page_ring &w, int item)
 {
-    if (item < 2 * w.pages)
-        fetch<D>(item & 1 ? w.a->v : w.a->k, shared_at(place<D>(w, item)), w.page[item / 2], w.g);
+    if (item < 2 * w.pages) {
+        const int page = w.page ? w.page[item / 2] : w.first + item / 2;
+        fetch<D>(item & 1 ? w.a->v : w.a->k, shared_at(place<D>(w, item)), page, w.g);
+    }
     copy_commit();
-}
-
-/* Expands a page of rows to a tile of halves: keys in the order of key_column. A warp takes eight
- * rows, eight lanes at a time the same quarter of them. */
-template <int D, typename ROWS>
-__device__ __forceinline__ void expand_rows(unsigned char *tile, const unsigned char *raw,
-                                            const codebook &book, bool keys)
-{
-    const int lane = threadIdx.x & 31, r = threadIdx.x / 32 * 8 + lane % 8, t = lane / 8;
-    ROWS rows;
-    rows.open(raw + r * ROWS::BYTES, t);
-#pragma unroll 4
-    for (int j = 0; j < D / 32; j++) {
-        const uint4 v = rows.keys(j, book);
-        const uint32_t pair[4] = {v.x, v.y, v.z, v.w};
-#pragma unroll
-        for (int i = 0; i < 4; i += 2) {
-            if (keys) {
-                unsigned char *to = tile + 4 * t;
-                *(uint32_t *)(to + 16 * swizzled(r, 4 * j + i, D / 8)) = pair[i];
-                *(uint32_t *)(to + 16 * swizzled(r, 4 * j + i + 1, D / 8)) = pair[i + 1];
-            } else {
-                const int at = rows.first(j, i / 2);
-                *(uint2 *)(tile + 16 * swizzled(r, at / 8, D / 8) + 2 * (at % 8)) =
-                    make_uint2(pair[i], pair[i + 1]);
-            }
-        }
-    }
-}
-
-/* ---- tiles ---- */
-
-typedef struct tile {
-    int row, rows; /* rows of q */
-    int slot;
-    int start;          /* positions from here on are written in this step */
-    int end, rise;      /* row r of the tile sees the positions below end + r * rise */
-    ft_attn_parts part; /* of the first row */
-    int lo, hi;         /* positions that any of its rows sees */
-} tile;
-
-/* One of the output rows. */
-__device__ __forceinline__ void out_tile(const attend_args &a, int i, tile *t)
-{
-    const int row = a.b.out_row[i];
-    const ft_span *of = &a.b.span[a.b.span_of[row]];
-    *t = {i, 1, of->slot, of->start, a.b.end[row], 0, a.part_of[row], 0, 0};
-}
-
-__device__ __forceinline__ void piece_tile(const attend_args &a, const ft_span_range &s, int from,
-                                           tile *t)
-{
-    const ft_attn_parts part = {s.part.first + from * s.part.n, s.part.n};
-    const int rows = min(a.rows, s.n - from), end = s.end + from * s.rise;
-    *t = {s.row + from, rows, s.slot, s.start, end, s.rise, part, 0, 0};
-}
-
-/* Tile number i: a piece of a span, or one of the output rows. Every warp computes it. */
-__device__ __forceinline__ bool find_tile(const attend_args &a, int i, tile *t)
-{
-    int span, from;
-    if (a.out ? i >= a.q.T : !span_piece(a.b, i, a.rows, &span, &from)) return false;
-    if (a.out)
-        out_tile(a, i, t);
-    else
-        piece_tile(a, a.span_range[span], from, t);
-    return true;
-}
-
-/* The first range that rows with ends from...to see, and the number of ranges up to the last. Rows
- * that see nothing have one range. */
-__device__ __forceinline__ int ranges_of(const attend_args &a, int from, int to, int *first)
-{
-    int lo, hi, none;
-    seen(a, from, &lo, &none);
-    seen(a, to, &none, &hi);
-    *first = lo / FT_RANGE;
-    return hi > lo ? (hi - 1) / FT_RANGE - *first + 1 : 1;
-}
-
-__device__ __forceinline__ int piece_ranges(const attend_args &a, const ft_span_range &s, int from,
-                                            int *first)
-{
-    const int last = min(from + a.rows, s.n) - 1;
-    return ranges_of(a, s.end + from * s.rise, s.end + last * s.rise, first);
-}
-
-/* The value that lane `at` of the warp holds. */
-__device__ __forceinline__ ft_span_range span_range_of(const ft_span_range &s, int at)
-{
-    const unsigned all = 0xffffffffu;
-    return {__shfl_sync(all, s.row, at),
-            __shfl_sync(all, s.n, at),
-            __shfl_sync(all, s.slot, at),
-            __shfl_sync(all, s.start, at),
-            __shfl_sync(all, s.end, at),
-            __shfl_sync(all, s.rise, at),
-            {__shfl_sync(all, s.part.first, at), __shfl_sync(all, s.part.n, at)}};
-}
-
-/* Range number i of all tiles in order: its tile, and which range of positions it is. A lane counts
- * the ranges of a span, or of an output row. *count: their number, once it is known. */
-__device__ __forceinline__ bool find_range(const attend_args &a, int i, tile *t, int *range,
-                                           int *count)
-{
-    const int lane = threadIdx.x & 31, spans = a.out ? a.q.T : a.b.S;
-    for (int from = 0, before = 0; from < spans; from += 32) {
-        const int own = from + lane;
-        ft_span_range s = {};
-        int sum = 0, first;
-        if (own < spans && a.out) {
-            s = {own, 1, 0, 0, a.b.end[a.b.out_row[own]], 0, {0, 0}};
-        } else if (own < spans) {
-            *(int4 *)&s.row = *(const int4 *)&a.span_range[own].row;
-            *(int4 *)&s.end = *(const int4 *)&a.span_range[own].end;
-        }
-        for (int r = 0; r < s.n; r += a.rows) sum += piece_ranges(a, s, r, &first);
-        int upto = sum;
-#pragma unroll
-        for (int o = 1; o < 32; o *= 2) {
-            const int left = __shfl_up_sync(0xffffffffu, upto, o);
-            if (lane >= o) upto += left;
-        }
-        upto += before;
-        before = __shfl_sync(0xffffffffu, upto, 31);
-        if (from + 32 >= spans) *count = before;
-        const unsigned beyond = __ballot_sync(0xffffffffu, i < upto);
-        if (!beyond) continue;
-        const int at = __ffs(beyond) - 1;
-        i -= __shfl_sync(0xffffffffu, upto - sum, at);
-        s = span_range_of(s, at);
-        int r = 0;
-        for (int k; i >= (k = piece_ranges(a, s, r, &first)); r += a.rows) i -= k;
-        *range = first + i;
-        if (a.out)
-            out_tile(a, s.row, t);
-        else
-            piece_tile(a, s, r, t);
-        return true;
-    }
-    return false;
-}
-
-/* The positions that each query vector of the tile sees, into shared memory; none for padding. The
- * last row sees the farthest ahead: images lie in a span as a whole. */
-__device__ __forceinline__ void tile_ranges(const attend_args &a, tile *t, int *seen_by, int M)
-{
-    for (int i = threadIdx.x; i < M; i += THREADS) {
-        const int r = i / a.group;
-        int lo = 0, hi = 0;
-        if (r < t->rows) seen_by_row(a, t->row + r, t->end + r * t->rise, &lo, &hi);
-        seen_by[2 * i] = lo;
-        seen_by[2 * i + 1] = hi;
-    }
-    int none;
-    seen_by_row(a, t->row, t->end, &t->lo, &none);
-    seen_by_row(a, t->row + t->rows - 1, t->end + (t->rows - 1) * t->rise, &none, &t->hi);
-    t->lo = min(t->lo, t->hi);
-    __syncthreads();
 }
 
 /* The tile's queries as halves in the order of the keys, Hadamard-transformed if the keys are. A
@@ -312,10 +150,10 @@ __device__ __forceinline__ void load_queries(const attend_args &a, const tile &t
             if (a.k.hadamard)
                 hadamard_group(v, a.hadamard.before, a.hadamard.after, a.hadamard.root);
 #pragma unroll
-            for (int e = 0; e < E; e += 2) {
+            for (int e = 0; e < E; e++) {
                 const int c = key_column<D>(a.k, at + e);
-                *(uint32_t *)(to + 16 * swizzled(i, c / 8, D / 8) + 2 * (c % 8)) =
-                    pack_half(v[e], v[e + 1]);
+                *(__half *)(to + 16 * swizzled(i, c / 8, D / 8) + 2 * (c % 8)) =
+                    __float2half_rn(v[e]);
             }
         }
     }
@@ -327,12 +165,10 @@ __device__ __forceinline__ void load_queries(const attend_args &a, const tile &t
  * of its warp. l is the first and third value of a fragment. */
 template <int NO> struct running {
     float m[2], l[4], o[NO][4];
-    bool decoded; /* the order of o is that of add_decoded */
 };
 
-template <int NO> __device__ __forceinline__ void reset(running<NO> &r, bool decoded)
+template <int NO> __device__ __forceinline__ void reset(running<NO> &r)
 {
-    r.decoded = decoded;
     r.m[0] = r.m[1] = -INFINITY;
 #pragma unroll
     for (int i = 0; i < 4; i++) r.l[i] = 0;
@@ -362,64 +198,6 @@ __device__ __forceinline__ void add_values(running<NO> &r, uint32_t p, uint32_t 
             load_frags_transposed(b, row + k * 32 * 2 * D + 16 * ((column + n) ^ x));
             mma_f16(r.o[n], a0, b[0], b[1]);
             mma_f16(r.o[n], a1, b[2], b[3]);
-        }
-    }
-}
-
-/* The same with values that are decoded in registers, for MT times 16 vectors: fragment n of four
- * has values n, n + 4, ... of the warp's 32 columns. */
-template <int D, int NO, int MT, typename ROWS>
-__device__ __forceinline__ void add_decoded(running<NO> (&r)[MT], uint32_t p,
-                                            const unsigned char *v, const codebook &book,
-                                            int column)
-{
-    const int lane = threadIdx.x & 31, x = lane & 7, q = column * 2 + lane / 4;
-    const uint32_t ones = 0x3c003c00, weights = p + lane % 16 * 2 * PAGE;
-    const unsigned char *row = v + lane % 4 * 2 * ROWS::BYTES;
-#pragma unroll
-    for (int k = 0; k < PAGE / 16; k++, row += 16 * ROWS::BYTES) {
-        uint32_t a[MT][4];
-#pragma unroll
-        for (int mt = 0; mt < MT; mt++) {
-            load_frags(a[mt], weights + mt * 16 * 2 * PAGE + 16 * ((2 * k + lane / 16) ^ x));
-            mma_f16(r[mt].l, a[mt], ones, ones);
-        }
-#pragma unroll
-        for (int n = 0; n < NO; n += 4) {
-            uint32_t b0[4], b1[4];
-            ROWS::values(b0, book, row, row + ROWS::BYTES, q + 2 * n);
-            ROWS::values(b1, book, row + 8 * ROWS::BYTES, row + 9 * ROWS::BYTES, q + 2 * n);
-#pragma unroll
-            for (int i = 0; i < 4; i++)
-#pragma unroll
-                for (int mt = 0; mt < MT; mt++) mma_f16(r[mt].o[n + i], a[mt], b0[i], b1[i]);
-        }
-    }
-}
-
-/* Scores of MT times 16 vectors and eight rows of a page from n on, which are decoded in registers.
- */
-template <int D, int MT, typename ROWS>
-__device__ __forceinline__ void decoded_scores(float (&c)[MT][1][4], uint32_t q,
-                                               const unsigned char *k, const codebook &book, int n)
-{
-    const int lane = threadIdx.x & 31, x = lane & 7;
-    const uint32_t at = q + lane % 16 * 2 * D;
-    uint32_t pa[4]; /* the swizzle repeats after 64 columns */
-#pragma unroll
-    for (int i = 0; i < 4; i++) pa[i] = at + 16 * ((2 * i + lane / 16) ^ x);
-    ROWS row;
-    row.open(k + (n + lane / 4) * ROWS::BYTES, lane % 4);
-#pragma unroll
-    for (int j = 0; j < D / 32; j++) {
-        const uint4 b = row.keys(j, book);
-#pragma unroll
-        for (int mt = 0; mt < MT; mt++) {
-            uint32_t a0[4], a1[4];
-            load_frags(a0, pa[j % 2 * 2] + j / 2 * 128 + mt * 16 * 2 * D);
-            load_frags(a1, pa[j % 2 * 2 + 1] + j / 2 * 128 + mt * 16 * 2 * D);
-            mma_f16(c[mt][0], a0, b.x, b.y);
-            mma_f16(c[mt][0], a1, b.z, b.w);
         }
     }
 }
@@ -475,23 +253,13 @@ __device__ __forceinline__ void weigh(running<NO> &r, float (&s)[NT][4], const f
     }
 }
 
-/* Stores row j (0 or 1) of a thread: groups of eight columns, or, if the values were decoded in
- * registers, of four times eight (add_decoded). */
+/* Stores row j (0 or 1) of a thread. */
 template <int NO>
 __device__ __forceinline__ void put_sums(float *row, const running<NO> &r, int j, int wn,
                                          float factor)
 {
     const int lane = threadIdx.x & 31;
     row += 8 * wn * NO;
-    if (r.decoded) {
-        row += 8 * (lane % 4);
-#pragma unroll
-        for (int n = 0; n < NO; n++)
-            *(float2 *)(row + n / 4 * 32 + n % 4 * 2) =
-                make_float2(r.o[n / 4 * 4 + n % 2 * 2][2 * j + n % 4 / 2] * factor,
-                            r.o[n / 4 * 4 + n % 2 * 2 + 1][2 * j + n % 4 / 2] * factor);
-        return;
-    }
 #pragma unroll
     for (int n = 0; n < NO; n++)
         *(float2 *)(row + 8 * n + 2 * (lane % 4)) =
@@ -540,6 +308,40 @@ __device__ __forceinline__ void put_partial(float *to, const running<NO> &r, int
     put_sums(to + 2, r, j, wn, 1.0f);
 }
 
+/* Where a row keeps its sums between segments. */
+__device__ __forceinline__ float *sums_at(const attend_args &a, int row, int h)
+{
+    if (!a.segment.sums) return total_at(a, row, h);
+    return a.segment.sums + ((size_t)row * a.q.H + h) * (a.q.d + 2);
+}
+
+/* Reads what put_partial has stored. */
+template <int NO>
+__device__ __forceinline__ void get_partial(const float *from, running<NO> &r, int j, int wn)
+{
+    r.m[j] = from[0];
+    r.l[2 * j] = from[1];
+    from += 2 + 8 * wn * NO + 2 * (threadIdx.x % 4);
+#pragma unroll
+    for (int n = 0; n < NO; n++) {
+        const float2 v = *(const float2 *)(from + 8 * n);
+        r.o[n][2 * j] = v.x;
+        r.o[n][2 * j + 1] = v.y;
+    }
+}
+
+template <int NO>
+__device__ __forceinline__ void resume_tile(const attend_args &a, const tile &t, running<NO> &r,
+                                            int g, int m, int wn)
+{
+#pragma unroll
+    for (int j = 0; j < 2; j++) {
+        const int i = m + threadIdx.x % 32 / 4 + 8 * j;
+        if (i >= t.rows * a.group) continue;
+        get_partial(sums_at(a, t.row + i / a.group, g * a.group + i % a.group), r, j, wn);
+    }
+}
+
 /* Stores the result of one range for a row that sees [lo, hi): the final result if there is no
  * other range, else a partial result. */
 template <int D, int NO>
@@ -577,7 +379,9 @@ __device__ __forceinline__ void put_tile(const attend_args &a, const tile &t, co
         const int i = m + lane / 4 + 8 * j, row = t.row + i / a.group;
         const int h = g * a.group + i % a.group;
         if (i >= t.rows * a.group) continue;
-        if (LOOP && a.total)
+        if (LOOP && t.unfinished)
+            put_partial(sums_at(a, row, h), r, j, wn);
+        else if (LOOP && a.total)
             put_partial(total_at(a, row, h), r, j, wn);
         else if (LOOP)
             put_sums(mat_head(a.o, row, h), r, j, wn, inverse_of(r.l[2 * j]));
@@ -586,11 +390,18 @@ __device__ __forceinline__ void put_tile(const attend_args &a, const tile &t, co
     }
 }
 
-/* How the eight warps divide a tile: WN share its positions and columns, and a warp has MT times 16
- * vectors, NT groups of eight positions and NO groups of eight columns. */
-template <int D, int WM, attend_way WAY> struct division {
-    enum { MT = WAY == DECODE ? WM : 1, WN = 8 * MT / WM, NT = 8 / WN, NO = D / 8 / WN };
+/* How the eight warps divide a tile: WN share its positions and columns, and a warp has NT groups
+ * of eight positions and NO groups of eight columns. */
+template <int D, int WM> struct division {
+    enum { WN = 8 / WM, NT = 8 / WN, NO = D / 8 / WN };
 };
+
+/* The codebooks of keys and values as halves, by 32 threads. */
+__device__ __forceinline__ void put_books(const attend_args &a, uint16_t *table)
+{
+    const kv_side &s = threadIdx.x < 16 ? a.k : a.v;
+    table[threadIdx.x] = __half_as_ushort(__float2half_rn(s.f.value[threadIdx.x % 16]));
+}
 
 __device__ __forceinline__ codebook codebook_for(const kv_side &s, const uint16_t *table)
 {
@@ -609,114 +420,75 @@ __device__ __forceinline__ uint32_t half_page(const kv_side &s, const unsigned c
     return shared_at(tile);
 }
 
-/* Scores of the warp's positions in a page: vectors from m on, positions from n on. */
-template <int D, attend_way WAY, int MT, int NT>
-__device__ __forceinline__ void score_page(float (&c)[MT][NT][4], const attend_args &a,
-                                           const layout &at, unsigned char *sm,
-                                           const unsigned char *page, int m, int n)
-{
-    const uint16_t *table = (const uint16_t *)(sm + at.table);
-    const uint32_t q = shared_at(sm + at.q);
-    if constexpr (WAY == DECODE)
-        if (a.k.type != FT_KV_F16) {
-            const codebook book = codebook_for(a.k, table);
-            FOR_ENCODING(a.k, decoded_scores<D, MT, ROWS>(c, q, page, book, n));
-            return;
-        }
-    const uint32_t k = half_page<D, WAY>(a.k, page, sm + at.tile, table, true);
-#pragma unroll
-    for (int mt = 0; mt < MT; mt++) rows_by_rows<D>(c[mt], q, k, m + 16 * mt, n);
-}
-
-/* Adds the warp's columns of a page of values. */
-template <int D, attend_way WAY, int MT, int NO>
-__device__ __forceinline__ void add_page(running<NO> (&r)[MT], const attend_args &a,
-                                         const layout &at, unsigned char *sm,
-                                         const unsigned char *page, int m, int column)
-{
-    const uint16_t *table = (const uint16_t *)(sm + at.table) + 16;
-    const uint32_t p = shared_at(sm + at.p);
-    if constexpr (WAY == DECODE)
-        if (a.v.type != FT_KV_F16) {
-            const codebook book = codebook_for(a.v, table);
-            FOR_ENCODING(a.v, add_decoded<D, NO, MT, ROWS>(r, p, page, book, column));
-            return;
-        }
-    const uint32_t v = half_page<D, WAY>(a.v, page, sm + at.tile, table, false);
-#pragma unroll
-    for (int mt = 0; mt < MT; mt++) add_values<D>(r[mt], p, v, m + 16 * mt, column);
-}
-
 /* The positions [t.lo, t.hi) for a tile. *waited: the previous kernels have finished. */
 template <int D, int WM, bool LOOP, attend_way WAY>
 __device__ __forceinline__ void attend_tile(const attend_args &a, const layout &at,
                                             unsigned char *sm, const tile &t, int g, bool *waited)
 {
-    typedef division<D, WM, WAY> V;
-    enum { WN = V::WN, NT = V::NT, NO = V::NO, MT = V::MT, M = 16 * WM, RING = ring_of<D>() };
+    typedef division<D, WM> V;
+    enum { WN = V::WN, NT = V::NT, NO = V::NO, M = 16 * WM, RING = ring_of<D>() };
     const int lane = threadIdx.x & 31, warp = threadIdx.x / 32, wn = warp % WN, m = warp / WN * 16;
     const int *seen_by = (const int *)(sm + at.rows);
     float *red = (float *)(sm + at.red);
-    const page_ring w = {
-        &a,       sm + at.ring,
-        at.place, a.b.page[a.space] + (size_t)t.slot * a.b.pages_per_seq + t.lo / PAGE,
-        g,        t.lo < t.hi ? (t.hi - 1) / PAGE - t.lo / PAGE + 1 : 0};
+    const bool expanded = LOOP && a.k.halves;
+    const int32_t *table = a.b.page[a.space] + (size_t)t.slot * a.b.pages_per_seq + t.lo / PAGE;
+    const page_ring w = {&a,
+                         sm + at.ring,
+                         at.place,
+                         expanded ? NULL : table,
+                         t.expanded,
+                         g,
+                         t.lo < t.hi ? (t.hi - 1) / PAGE - t.lo / PAGE + 1 : 0};
     /* a page written by an earlier step does not depend on the previous kernels, which computed the
      * queries */
-    const bool wait = !*waited, old = (t.lo / PAGE + 1) * PAGE <= t.start;
+    const bool wait = !*waited, old = !expanded && (t.lo / PAGE + 1) * PAGE <= t.start;
     *waited = true;
     if (wait && !old) wait_for_previous_kernel();
     issue<D>(w, 0);
     issue<D>(w, 1);
     if (wait && old) wait_for_previous_kernel();
     load_queries<D>(a, t, g, sm + at.q, M);
-    int lo[MT][2], hi[MT][2];
+    int lo[2], hi[2];
 #pragma unroll
-    for (int mt = 0; mt < MT; mt++)
-#pragma unroll
-        for (int j = 0; j < 2; j++) {
-            const int i = m + 16 * mt + lane / 4 + 8 * j;
-            lo[mt][j] = seen_by[2 * i];
-            hi[mt][j] = seen_by[2 * i + 1];
-        }
-    running<NO> r[MT], all;
-    const bool decoded = WAY == DECODE && a.v.type != FT_KV_F16;
-#pragma unroll
-    for (int mt = 0; mt < MT; mt++) reset(r[mt], decoded);
-    if (LOOP) reset(all, decoded);
+    for (int j = 0; j < 2; j++) {
+        const int i = m + lane / 4 + 8 * j;
+        lo[j] = seen_by[2 * i];
+        hi[j] = seen_by[2 * i + 1];
+    }
+    const uint16_t *books = (const uint16_t *)(sm + at.table);
+    const uint32_t q = shared_at(sm + at.q), p = shared_at(sm + at.p);
+    running<NO> r, all;
+    reset(r);
+    if (LOOP) reset(all);
+    if (LOOP && t.resumed) resume_tile(a, t, all, g, m, wn);
     int cell = t.lo / PAGE * PAGE;
     for (int i = 0; i < w.pages; i++, cell += PAGE) {
         copy_wait<1>();
         __syncthreads(); /* keys and queries are in shared memory */
         if (RING == 3) issue<D>(w, 2 * i + 2);
-        float s[MT][NT][4] = {};
-        score_page<D, WAY>(s, a, at, sm, place<D>(w, 2 * i), m, 8 * NT * wn);
-#pragma unroll
-        for (int mt = 0; mt < MT; mt++)
-            scale_scores(s[mt], a.scale, cell + 8 * NT * wn, lo[mt], hi[mt],
-                         red + wn * M + m + 16 * mt);
+        float s[NT][4] = {};
+        const uint32_t k = half_page<D, WAY>(a.k, place<D>(w, 2 * i), sm + at.tile, books, true);
+        rows_by_rows<D>(s, q, k, m, 8 * NT * wn);
+        scale_scores(s, a.scale, cell + 8 * NT * wn, lo, hi, red + wn * M + m);
         __syncthreads();
         issue<D>(w, 2 * i + RING); /* all warps have computed their scores */
-#pragma unroll
-        for (int mt = 0; mt < MT; mt++) {
-            weigh<NT, NO, WN>(r[mt], s[mt], red + m + 16 * mt, M);
-            put_weights(sm + at.p, s[mt], m + 16 * mt, NT * wn);
-        }
+        weigh<NT, NO, WN>(r, s, red + m, M);
+        put_weights(sm + at.p, s, m, NT * wn);
         copy_wait<RING - 1>();
         __syncthreads(); /* values and weights are in shared memory */
-        add_page<D, WAY>(r, a, at, sm, place<D>(w, 2 * i + 1), m, NO * wn);
+        const uint32_t v =
+            half_page<D, WAY>(a.v, place<D>(w, 2 * i + 1), sm + at.tile, books + 16, false);
+        add_values<D>(r, p, v, m, NO * wn);
         if (RING == 2) {
             __syncthreads();
             issue<D>(w, 2 * i + 3);
         }
         if (LOOP && (i + 1 == w.pages || (cell + PAGE) % FT_RANGE == 0)) {
-            fold(all, r[0]);
-            reset(r[0], decoded);
+            fold(all, r);
+            reset(r);
         }
     }
-#pragma unroll
-    for (int mt = 0; mt < MT; mt++)
-        put_tile<D, LOOP>(a, t, LOOP ? all : r[mt], g, m + 16 * mt, wn, lo[mt], hi[mt]);
+    put_tile<D, LOOP>(a, t, LOOP ? all : r, g, m, wn, lo, hi);
 }
 
 /* LOOP: one block per tile and KV head. Otherwise the ranges of all tiles are distributed over as
@@ -730,17 +502,15 @@ static __global__ void __launch_bounds__(THREADS, LOOP ? 1 : 2)
     const int G = a.k.G;
     int count = INT_MAX / G;
     bool waited = false;
-    if (threadIdx.x < 32) {
-        const kv_side &s = threadIdx.x < 16 ? a.k : a.v;
-        ((uint16_t *)(sm + at.table))[threadIdx.x] =
-            __half_as_ushort(__float2half_rn(s.f.value[threadIdx.x % 16]));
-    }
+    if (threadIdx.x < 32) put_books(a, (uint16_t *)(sm + at.table));
     for (int i = blockIdx.x; i < count * G; i += gridDim.x) {
         tile t;
-        int range = 0;
-        if (!(LOOP ? find_tile(a, i / G, &t) : find_range(a, i / G, &t, &range, &count))) break;
+        tile_span of = {};
+        if (!(LOOP ? find_tile(a, i / G, &t) : find_range(a, i / G, &t, &of, &count))) break;
         tile_ranges(a, &t, (int *)(sm + at.rows), 16 * WM);
+        if (LOOP && a.k.halves && !cut_to_segment(a, &t)) break;
         if (!LOOP) {
+            const int range = of.first + i / G - of.before;
             t.lo = max(t.lo, range * FT_RANGE);
             t.hi = min(t.hi, (range + 1) * FT_RANGE);
         }
@@ -755,9 +525,8 @@ typedef void attend_mma_fn(const attend_args, const layout);
 
 template <int D, int WM, bool LOOP> static attend_mma_fn *attend_mma_for(attend_way way)
 {
-    constexpr attend_way OTHER = DECODES(D, WM, LOOP) ? DECODE : EXPAND;
     return way == HALVES ? attend_mma_kernel<D, WM, LOOP, HALVES>
-                         : attend_mma_kernel<D, WM, LOOP, OTHER>;
+                         : attend_mma_kernel<D, WM, LOOP, EXPAND>;
 }
 
 /* The kernel for tiles of 16 WM vectors; NULL: there is none. Each head size has its own file. */

@@ -23,6 +23,7 @@ typedef struct kv_side {
     size_t page;      /* bytes of a page */
     unsigned char *p; /* page 0 */
     int hadamard;
+    bool halves; /* pages are expanded: rows of halves in the order of key_column (expand.cu) */
     int group_bytes;
     ft_turbo_format f;
 } kv_side;

@@ -1,0 +1,7 @@
+/* Heads of 256 values, up to 32 query vectors. */
+#include "dev/cuda/attend/few_256.cuh"
+
+few_kernel ft_cuda_attend_few_256_4(int kt, int vt)
+{
+    return few_256<4>(kt, vt);
+}
