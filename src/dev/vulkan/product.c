@@ -54,9 +54,7 @@ static void run(ft_vk *v, const linear_args *a, const ft_weight *w, tiling t, si
 /* ---- cooperative matrices ---- */
 
 enum {
-    PAIRED = 32, /* rows up to which gate and up are one dispatch */
-    FEW = 64,    /* rows up to which few.comp is used */
-    ENOUGH_TILES = 512,
+    FEW = 64,          /* rows up to which few.comp is used */
     COOP_BLOCK = 256,  /* columns of a block: coop_weights.glsl */
     PACKED_Q6_K = 224, /* bytes of a block of Q6_K there; the others have their size */
 };
@@ -66,12 +64,10 @@ enum { NO_EXPERTS, PLANNED, DIRECT };
 
 /* Push constants of few.comp and many.comp. */
 typedef struct coop_args {
-    uint64_t w, x, y, scale, plan, matrix, w_up, scale_up, by;
+    uint64_t w, x, y, scale, plan, matrix;
     int32_t n, k, T, x_rs, y_rs, y_hs, y_d;
     uint32_t row_bytes;
     int32_t acc, K, rows;
-    uint32_t magic;
-    int32_t by_rs;
 } coop_args;
 
 /* Whether a weight is multiplied on cooperative matrices, for any number of rows. */
@@ -147,31 +143,20 @@ static coop_args coop_args_of(ft_mat y, ft_mat x, const ft_weight *w, bool acc)
                        .y_d = y.d,
                        .row_bytes = (uint32_t)coop_row_bytes(w),
                        .acc = acc,
-                       .K = 1,
-                       .magic = 0x64006400};
+                       .K = 1};
 }
 
-/* How many subgroups share a tile: as many as there are partial sums, or half of them where the
- * blocks divide better and there are enough tiles. */
-static uint32_t share_of(const ft_weight *w, uint32_t nt, size_t groups)
+/* Groups of up to 8 nt rows. */
+static void few(ft_vk *v, coop_args *a, const ft_weight *w, uint32_t nt, size_t groups, int experts)
 {
-    const size_t blocks = (size_t)w->k / COOP_BLOCK, tiles = ft_vk_groups((size_t)w->n, 16);
-    const bool better = ft_vk_groups(blocks, 4) * 4 < ft_vk_groups(blocks, 8) * 8;
-    if (blocks <= 2) return (uint32_t)blocks;
-    return nt <= 2 && better && (blocks <= 4 || tiles * groups >= ENOUGH_TILES) ? 4 : 8;
-}
-
-/* Groups of up to 8 nt rows. glu: 0, or 1 + the activation. */
-static void few(ft_vk *v, coop_args *a, const ft_weight *w, uint32_t nt, size_t groups, int experts,
-                uint32_t glu)
-{
-    const uint32_t share = share_of(w, nt, groups);
+    const int blocks = w->k / COOP_BLOCK;
+    const uint32_t share = blocks > 4 ? 8 : blocks > 2 ? 4 : blocks > 1 ? 2 : 1;
     const bool fours = a->x % 16 == 0 && a->x_rs % 4 == 0;
-    const size_t n = ft_vk_groups((size_t)a->n, 16 * (8 / share));
+    const size_t n = ft_vk_groups((size_t)w->n, 16 * (8 / share));
     const size_t x = FT_MIN(n, (size_t)FT_VK_GRID);
     a->rows = experts == DIRECT ? 1 : (int32_t)(8 * nt);
-    const uint32_t *spec = FT_VK_SPEC(w->type, nt, share, fours, (uint32_t)experts, v->order, glu);
-    ft_vk_dispatch(v, FT_VK_FEW, spec, a, sizeof *a, x, groups, ft_vk_groups(n, x));
+    ft_vk_dispatch(v, FT_VK_FEW, FT_VK_SPEC(w->type, nt, share, fours, (uint32_t)experts, v->order),
+                   a, sizeof *a, x, groups, ft_vk_groups(n, x));
 }
 
 /* Groups of up to 16 nt rows of an f16 copy. */
@@ -185,12 +170,6 @@ static void many(ft_vk *v, coop_args *a, const ft_weight *w, uint32_t nt, size_t
 }
 
 /* ---- linear ---- */
-
-/* Of few.comp: tiles of eight rows. */
-static uint32_t tiles_of(int T)
-{
-    return T <= 8 ? 1 : T <= 16 ? 2 : T <= 32 ? 4 : 8;
-}
 
 /* halves: the f16 copy of x, where there are many rows. */
 static void linear(ft_vk *v, ft_mat y, ft_mat x, const ft_weight *w, bool acc, uint64_t halves)
@@ -207,26 +186,8 @@ static void linear(ft_vk *v, ft_mat y, ft_mat x, const ft_weight *w, bool acc, u
         many(v, &a, w, 8, ft_vk_groups(T, 128), NO_EXPERTS, halves);
         return;
     }
-    few(v, &a, w, tiles_of(x.T), 1, NO_EXPERTS, 0);
-}
-
-/* Whether act(x Wg^T) * (x Wu^T) is one dispatch. */
-static bool paired(const ft_vk *v, const ft_weight *gate, const ft_weight *up, int T)
-{
-    return T <= PAIRED && coop(v, gate) && coop(v, up) && gate->type == up->type &&
-           gate->n == up->n && gate->k == up->k;
-}
-
-/* y = act(x Wg^T) * (x Wu^T), times the sigmoid of a row's s where there is one. */
-static void pair(ft_vk *v, ft_mat y, ft_mat x, const ft_weight *gate, const ft_weight *up,
-                 ft_act act, ft_mat s)
-{
-    coop_args a = coop_args_of(y, x, gate, false);
-    a.w_up = ft_vk_address(up->data);
-    a.scale_up = ft_vk_address(up->scale);
-    a.by = ft_vk_address(s.p);
-    a.by_rs = s.rs;
-    few(v, &a, gate, tiles_of(x.T), 1, NO_EXPERTS, 1 + (uint32_t)act);
+    const uint32_t nt = T <= 8 ? 1 : T <= 16 ? 2 : T <= 32 ? 4 : 8;
+    few(v, &a, w, nt, 1, NO_EXPERTS);
 }
 
 void ft_vk_linears(ft_dev *d, const ft_product_out *o, int n, ft_mat x)
@@ -253,11 +214,6 @@ void ft_vk_glu(ft_dev *d, ft_mat y, ft_mat u, ft_mat x, const ft_weight *gate, c
                ft_act act)
 {
     const ft_product_out o[] = {{y, gate}, {u, up}};
-    if (paired((ft_vk *)d, gate, up, x.T)) {
-        ft_vk_barrier((ft_vk *)d);
-        pair((ft_vk *)d, y, x, gate, up, act, (ft_mat){0});
-        return;
-    }
     ft_vk_linears(d, o, 2, x);
     ft_vk_act_mul(d, y, y, u, act);
 }
@@ -324,7 +280,7 @@ static plan plan_of(ft_vk *v, ft_expert_choice r, int T, int E, coop_share coop)
     if (coop == COOP_ALL) {
         p.direct = pairs <= FEW;
         p.many = pairs > 16 * (size_t)E;
-        p.rows = pairs > 40 * (size_t)E ? 128 : p.many ? 64 : pairs > 8 * (size_t)E ? 16 : 8;
+        p.rows = p.many ? 64 : pairs > 8 * (size_t)E ? 16 : 8;
     }
     p.tiles = p.direct ? pairs : FT_MIN(pairs, ft_vk_groups(pairs, (size_t)p.rows) + (size_t)E);
     p.at = p.direct ? ids : ft_vk_scratch(v, FT_VK_SCRATCH_PLAN, 8 + 12 * p.tiles + 4 * pairs);
@@ -356,25 +312,7 @@ static void expert(ft_vk *v, const plan *p, ft_mat y, ft_mat x, const ft_weight 
     if (p->many)
         many(v, &a, w, (uint32_t)p->rows / 16, p->tiles, PLANNED, halves);
     else
-        few(v, &a, w, (uint32_t)p->rows / 8, p->tiles, p->direct ? DIRECT : PLANNED, 0);
-}
-
-/* gate = act(gate x) * up x in one dispatch; false: it cannot be. */
-static bool expert_pair(ft_vk *v, const plan *p, ft_mat gate, ft_mat x, const ft_experts *e, int K)
-{
-    const bool fused = e->gate_up.data;
-    const ft_weight *w = fused ? &e->gate_up : &e->gate, *up = fused ? w : &e->up;
-    if (p->many || !paired(v, w, up, p->rows)) return false;
-    coop_args a = coop_args_of(gate, x, w, false);
-    a.n = e->F;
-    a.plan = p->at;
-    a.matrix = (uint64_t)coop_row_bytes(w) * (uint64_t)w->n;
-    a.K = K;
-    a.w_up = ft_vk_address(up->data) + (fused ? coop_row_bytes(w) * (uint64_t)e->F : 0);
-    a.scale_up = ft_vk_address(up->scale);
-    few(v, &a, w, (uint32_t)p->rows / 8, p->tiles, p->direct ? DIRECT : PLANNED,
-        1 + (uint32_t)e->act);
-    return true;
+        few(v, &a, w, (uint32_t)p->rows / 8, p->tiles, p->direct ? DIRECT : PLANNED);
 }
 
 /* Gate and up, without the activation. */
@@ -414,17 +352,16 @@ static void moe(ft_vk *v, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_cho
     if (!sums || !p.at) return;
     if ((p.many || wide) && !(halves = halves_of(v, x, FT_VK_SCRATCH_HALVES))) return;
     ft_vk_barrier(v);
-    const bool done = expert_pair(v, &p, gate, x, e, r.K);
-    const bool shared_done = !sh || paired(v, sh->gate, sh->up, x.T);
-    if (!done) expert_gates(v, &p, x, e, r.K, tmp, halves);
-    if (sh && shared_done) pair(v, sh->g, x, sh->gate, sh->up, e->act, sh->s);
-    if (!shared_done) {
+    expert_gates(v, &p, x, e, r.K, tmp, halves);
+    if (sh) {
         linear(v, sh->g, x, sh->gate, false, halves);
         linear(v, sh->u, x, sh->up, false, halves);
     }
-    if (!done) ft_vk_act_mul(&v->dev, gate, gate, up, e->act);
-    if (!done && !shared_done) ft_vk_beside(v);
-    if (!shared_done) ft_vk_act_mul_by(v, sh->g, sh->g, sh->u, e->act, sh->s);
+    ft_vk_act_mul(&v->dev, gate, gate, up, e->act);
+    if (sh) {
+        ft_vk_beside(v);
+        ft_vk_act_mul_by(v, sh->g, sh->g, sh->u, e->act, sh->s);
+    }
     if (p.many && !(halves = halves_of(v, gate, FT_VK_SCRATCH_HALVES))) return;
     if (p.many && wide_down) ft_vk_beside(v);
     if (wide_down && !(shared = halves_of(v, sh->g, FT_VK_SCRATCH_SHARED))) return;

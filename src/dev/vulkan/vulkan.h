@@ -76,7 +76,7 @@ typedef enum ft_vk_scratch_id {
 
 enum {
     FT_VK_RING = 8,       /* command buffers, and staging buffers of batches */
-    FT_VK_SPECS = 7,      /* maximum specialisation constants of a shader */
+    FT_VK_SPECS = 6,      /* maximum specialisation constants of a shader */
     FT_VK_PUSH = 128,     /* bytes of push constants that every device has */
     FT_VK_KEPT = 2048,    /* maximum recorded steps that are submitted again */
     FT_VK_GRID = 32768,   /* largest grid in x that is used; devices have 65535 at least */

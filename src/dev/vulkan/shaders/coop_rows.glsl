@@ -2,13 +2,10 @@
  * matrix, and where the results go. */
 layout(push_constant, scalar) uniform Push {
     ADDRESS w, x, y, scale, plan, matrix; /* matrix: bytes of one expert's weights */
-    ADDRESS w_up, scale_up, by;           /* GLU: the other matrix; a factor of each row, or none */
     int n, k, T, x_rs, y_rs, y_hs, y_d;
     uint row_bytes;
     int acc, K; /* K: rows of x are pairs / K */
     int rows;   /* of a group, at most */
-    uint magic; /* coop_weights.glsl */
-    int by_rs;
 } a;
 
 layout(buffer_reference, scalar, buffer_reference_align = 4) readonly buffer Tiles {
@@ -17,8 +14,8 @@ layout(buffer_reference, scalar, buffer_reference_align = 4) readonly buffer Til
 };
 
 struct Group {
-    ADDRESS w, w_up;
-    float scale, scale_up;
+    ADDRESS w;
+    float scale;
     int first, n; /* rows, or places in the list of pairs; n == 0: none */
 };
 
@@ -41,8 +38,6 @@ Group group_of()
     }
     r.w = a.w + a.matrix * uint64_t(expert);
     r.scale = (a.scale != 0ul ? F32(a.scale).v[expert] : 1.0) / X_SCALE;
-    r.w_up = a.w_up + a.matrix * uint64_t(expert);
-    r.scale_up = (a.scale_up != 0ul ? F32(a.scale_up).v[expert] : 1.0) / X_SCALE;
     return r;
 }
 
@@ -58,26 +53,11 @@ int source_at(Group r, int i)
     return EXPERTS == 0 ? r.first + i : row_at(r, i) / a.K;
 }
 
-F32 output_at(Group r, int i, int o)
-{
-    return F32(a.y + 4ul * uint64_t(int64_t(row_at(r, i)) * a.y_rs +
-                                    int64_t(o / a.y_d) * a.y_hs + o % a.y_d));
-}
-
-/* The operations of act_mul in each.comp. */
-void store_glu(Group r, int i, int o, float gate, float up, int act)
-{
-    if (o >= a.n || i >= r.n) return;
-    precise float g = gate * r.scale, u = up * r.scale_up;
-    precise float v = act_of(g, act) * u;
-    if (a.by != 0ul) v = v * sigmoid(F32(a.by).v[row_at(r, i) * a.by_rs]);
-    output_at(r, i, o).v[0] = v;
-}
-
 void store(Group r, int i, int o, float sum)
 {
     if (o >= a.n || i >= r.n) return;
-    F32 y = output_at(r, i, o);
+    F32 y = F32(a.y + 4ul * uint64_t(int64_t(row_at(r, i)) * a.y_rs +
+                                     int64_t(o / a.y_d) * a.y_hs + o % a.y_d));
     precise float v = sum * r.scale;
     if (a.acc != 0) v = y.v[0] + v;
     y.v[0] = v;

@@ -11,10 +11,6 @@ const int Q8_0 = 8, Q4_K = 12, Q5_K = 13, Q6_K = 14;
 const int BLOCK = TYPE == Q4_K ? 144 : TYPE == Q5_K ? 176 : TYPE == Q6_K ? 224 : 272, PARTS = 8;
 const float X_SCALE = 0.0625; /* of activations: f16 ends at 65504 */
 
-/* 1024 twice, as f16: a push constant, which main sets, because "and" and "or" with two constants
- * are not combined to one instruction. */
-uint magic;
-
 layout(buffer_reference, scalar, buffer_reference_align = 16) readonly buffer Words {
     uvec4 v[];
 };
@@ -55,7 +51,7 @@ uint high_of(uvec4 high, int h, int j, int t)
 /* Two bytes as numbers. */
 f16vec2 bytes_of(uint b)
 {
-    return unpackFloat2x16((b & 0xffu) | (b & 0xff00u) << 8 | magic) - float16_t(1024.0);
+    return unpackFloat2x16((b & 0xffu) | (b & 0xff00u) << 8 | 0x64006400u) - float16_t(1024.0);
 }
 
 /* Factors of a row's half: x for the lower columns, y for the upper ones. */
@@ -90,10 +86,10 @@ Factor factor_of(uvec4 head, int h, int t)
 f16vec2 pair_of(uint word, uint high, bool upper, f16vec2 scale, f16vec2 low)
 {
     if (TYPE == Q8_0) {
-        const uint v = (word & 0x00ff00ffu ^ 0x00800080u) | magic;
+        const uint v = (word & 0x00ff00ffu ^ 0x00800080u) | 0x64006400u;
         return (unpackFloat2x16(v) - float16_t(1152.0)) * scale;
     }
-    uint v = (upper ? word & 0x00f000f0u : word & 0x000f000fu) | magic;
+    uint v = (upper ? word & 0x00f000f0u : word & 0x000f000fu) | 0x64006400u;
     if (TYPE == Q5_K) v |= upper ? high << 7 & 0x01000100u : high << 4 & 0x00100010u;
     if (TYPE == Q6_K) v |= upper ? high << 6 & 0x03000300u : high << 4 & 0x00300030u;
     const float16_t zero = float16_t(TYPE == Q6_K ? 32.0 : 0.0);

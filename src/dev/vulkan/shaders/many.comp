@@ -92,7 +92,6 @@ void main()
     const int out0 = int(gl_WorkGroupID.x) * 128 + warp % 4 * 32, row0 = warp / 4 * 8 * NT;
     const Group rows = group_of();
     if (rows.n == 0) return;
-    magic = a.magic;
     [[unroll]] for (int i = 0; i < 4; i++)
         row[i] = rows.w + uint64_t(min(out0 + 8 * i + g, a.n - 1)) * uint64_t(a.row_bytes);
     [[unroll]] for (int i = 0; i < OWN; i++) {
