@@ -162,10 +162,12 @@ static void print_text(const bench *b, const ft_llm_info *i)
     if (b->seqs > 1) printf(", %d sequences together", b->seqs);
     if (b->depth) printf(", after %d tokens", b->depth);
     putchar('\n');
-    printf("        %s per %s: %.2f GB/s, %.0f %% of the memory bandwidth (%.2f GB/s)\n",
-           ft_human_bytes(size, (uint64_t)step_bytes(b)),
-           b->seqs > 1 ? "step of all sequences" : "token", read_rate(b) * 1e-9,
-           100 * read_rate(b) / b->bandwidth, b->bandwidth * 1e-9);
+    printf("        %s per %s: %.2f GB/s", ft_human_bytes(size, (uint64_t)step_bytes(b)),
+           b->seqs > 1 ? "step of all sequences" : "token", read_rate(b) * 1e-9);
+    if (b->bandwidth > 0) /* 0: the device cannot measure it */
+        printf(", %.0f %% of the memory bandwidth (%.2f GB/s)", 100 * read_rate(b) / b->bandwidth,
+               b->bandwidth * 1e-9);
+    putchar('\n');
 }
 
 static ft_status bench_model(const ft_opts *o, bench *b, ft_llm *m, int *result, ft_err *err)

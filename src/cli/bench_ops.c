@@ -93,19 +93,27 @@ static double percent(double done, double seconds, double most)
     return seconds > 0 && most > 0 ? 100 * done / seconds / most : 0;
 }
 
+/* What was done, and which share of `most` that is unless it is 0: not known. */
+static void print_share(const char *unit, double done, double seconds, double most)
+{
+    printf(" %9.2f %s", done * 1e-6, unit);
+    if (most > 0) printf(" %4.0f %%", percent(done, seconds, most));
+}
+
 static void print_sum(const ft_bench_ops *b, const sum *s)
 {
-    printf(" %6.0f %9.1f us %5.1f %% %9.2f MB %4.0f %% %10.1f MFLOP %4.0f %%\n", s->calls,
-           s->seconds * 1e6, 100 * s->seconds / b->seconds, s->bytes * 1e-6,
-           percent(s->bytes, s->seconds, b->bandwidth), s->flops * 1e-6,
-           percent(s->flops, s->seconds, b->arithmetic));
+    printf(" %6.0f %9.1f us %5.1f %%", s->calls, s->seconds * 1e6, 100 * s->seconds / b->seconds);
+    print_share("MB", s->bytes, s->seconds, b->bandwidth);
+    print_share("MFLOP", s->flops, s->seconds, b->arithmetic);
+    putchar('\n');
 }
 
 void ft_bench_ops_print(const ft_bench_ops *b, bool layers)
 {
-    printf("\n%s: a step of %d %s, op by op; %% of %.1f GB/s and of %.0f GFLOP/s measured here\n",
-           b->what, b->rows, b->rows == 1 ? "row" : "rows", b->bandwidth * 1e-9,
-           b->arithmetic * 1e-9);
+    printf("\n%s: a step of %d %s, op by op", b->what, b->rows, b->rows == 1 ? "row" : "rows");
+    if (b->bandwidth > 0) printf("; %% of %.1f GB/s", b->bandwidth * 1e-9);
+    if (b->arithmetic > 0) printf("; %% of %.0f GFLOP/s", b->arithmetic * 1e-9);
+    putchar('\n');
     for (int i = 0; i < b->n_op; i++) {
         printf("  %-14s", b->op[i].op);
         print_sum(b, &b->op[i]);

@@ -103,6 +103,8 @@ same "drafting that is slower than wanted" $? 1
 grep -q 'BELOW' "$dir/drafting"
 ok "is marked" $?
 fails "no acceptance rate" 'usage: drafting' "$drafting" -a 2
+"$ft" bench -m "$model" -p 8 -n 2 -r 1 -q --device ref >"$dir/ref"
+same "no share of a peak that is not known" "$(grep -cE 'GFLOP/s|inf|MFLOP +[0-9]+ %' "$dir/ref")" 0
 fails "too many rows" 'from 1 to 16' "$ft" bench -m "$model" --rows 17
 same "no prompt asked for" "$("$ft" bench -m "$model" -p 0 -n 4 -r 1 -q | grep -c '^prompt')" 0
 "$ft" bench -m "$model" -p 0 -n 4 -r 1 -d 64 -q | grep -q 'after 64 tokens'
