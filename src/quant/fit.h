@@ -1,5 +1,5 @@
 /* quant/fit.h - the searches of the encoders, on four sub-blocks at once. Each tries a few
- * spacings, decode_steps, and computes the scale with the least squared error for the rounded
+ * spacings, rounds, and computes the scale with the least squared error for the rounded
  * values; the spacing with the smallest error wins. w is NULL (all values have the same weight) or
  * one weight per value. */
 #ifndef FT_QUANT_FIT_H
@@ -81,9 +81,9 @@ static const cut ft_cut5[] = {
     {0.015f, 0}, {0.08f, 0.25f}, {0.25f, 0.08f}, {0, -0.02f},    {-0.02f, 0}};
 
 /* x is about scale * q + min, q an integer in [0, hi]; each trial cuts the range, then
- * `decode_steps` more start from the best line. below: the min must not be above zero. */
+ * `refits` more start from the best line. below: the min must not be above zero. */
 INLINE line fit_line(const v4 *x, const v4 *w, int n, float hi, bool below, const cut *trial,
-                     int trials, int decode_steps)
+                     int trials, int refits)
 {
     v4 bottom = x[0], top = x[0], sw = splat(0), sx = splat(0);
     for (int i = 0; i < n; i++) {
@@ -97,7 +97,7 @@ INLINE line fit_line(const v4 *x, const v4 *w, int n, float hi, bool below, cons
     line best = {splat(0), sx / sw};
     if (below) best.min = low_of(best.min, splat(0));
     v4 best_gain = (splat(2) * sx - best.min * sw) * best.min;
-    for (int t = 0; t < trials + decode_steps; t++) {
+    for (int t = 0; t < trials + refits; t++) {
         v4 spacing, start;
         if (t < trials) {
             spacing = ratio(splat(hi), range * splat(1 - trial[t].low - trial[t].high));

@@ -92,7 +92,7 @@ static float largest(const v4 *v, int groups)
 
 typedef struct recipe {
     const cut *trial; /* of fit_line */
-    int trials, decode_steps;
+    int trials, refits;
 } recipe;
 
 /* n values per sub-block, quants up to hi, sub-scales up to top; d and dmin are written at dst. */
@@ -103,7 +103,7 @@ INLINE void fit_mins(mins *k, const super *s, bool weighted, int n, float hi, fl
     v4 scale[4], min[4];
     for (int g = 0; g < groups; g++) {
         const line l = fit_line(s->lane + g * n, weighted ? s->weight + g * n : NULL, n, hi, true,
-                                how.trial, how.trials, how.decode_steps);
+                                how.trial, how.trials, how.refits);
         scale[g] = l.scale;
         min[g] = -l.min;
     }

@@ -53,7 +53,7 @@ INLINE v4 clamp(v4 x, v4 lo, v4 hi)
     return low_of(high_of(x, lo), hi);
 }
 
-/* To the nearest integer, ties to even, for |x| < 2^22: the addition decode_steps. */
+/* To the nearest integer, ties to even, for |x| < 2^22: the addition rounds. */
 INLINE v4 whole(v4 x)
 {
     const v4 big = splat(12582912.0f);
@@ -107,7 +107,7 @@ INLINE v4 finite4(v4 x)
 }
 
 /* The f16 nearest to each of four finite numbers, ties to even, never infinite. *seen gets the
- * decoded values. Below the normal range the addition decode_steps, at the weight of the last bit.
+ * decoded values. Below the normal range the addition rounds, at the weight of the last bit.
  */
 INLINE m4 to_f16(v4 x, v4 *seen)
 {

@@ -142,8 +142,8 @@ typedef struct ft_kern {
     void (*softcap)(float *y, float c, int n);
     /* Z: the state of a head, [S, S]; work: scratch of FT_DELTA_COLS columns of it. */
     void (*delta_rows)(float *Z, const ft_delta_rows *r, float *work);
-    /* n decode_steps of the fastest multiply-add with operands in registers; returns the operations
-     * of one round. */
+    /* n iterations of the fastest multiply-add with operands in registers; returns the operations
+     * of one of them. */
     double (*spin)(int n);
 } ft_kern;
 

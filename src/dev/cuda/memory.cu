@@ -1,5 +1,5 @@
 /* GPU memory: allocations in an arena (dev/arena.h). The driver provides memory in blocks of 2 MB,
- * and cudaMalloc decode_steps every large allocation up to a multiple of that. Here a virtual
+ * and cudaMalloc rounds every large allocation up to a multiple of that. Here a virtual
  * address range is reserved when the device is opened, and physical memory is mapped on demand. If
  * the driver does not support that, cudaMalloc is used. Scratch, which may grow while a step is
  * captured, uses cudaMalloc too. */

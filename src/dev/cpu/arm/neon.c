@@ -269,7 +269,7 @@ static void f32_to_f16(unsigned char *y, const float *x, int n)
     }
 }
 
-/* Adding 1.5 * 2^23 decode_steps to an integer and leaves it in the low bits: conversions are slow.
+/* Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits: conversions are slow.
  */
 /* The largest magnitude of 32 values. */
 INLINE float32x4_t largest(float32x4_t top, const float *x)
