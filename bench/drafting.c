@@ -1,12 +1,12 @@
 /* drafting: the speed of adaptive drafting relative to no drafting, for every combination of
  * streams, response lengths and simulated acceptance rates.
  *   drafting [-m MODEL] [-d DEVICE] [-t THREADS] [-s STREAMS,...] [-n TOKENS,...] [-a RATE,...]
- *            [-r ROUNDS] [-x RATIO]
- * Both are interleaved; a line has the medians of ROUNDS rounds, and the share of the time in which
+ *            [-r RUNS] [-x RATIO]
+ * Both are interleaved; a line has the medians of RUNS runs, and the share of the time in which
  * the GPU waited. The engine keeps what it learned from one combination to the next, as a server
  * does. Fails if a ratio is below RATIO (0.985). */
 #define _XOPEN_SOURCE 700
-#include "foretoken.h"
+#include "common.h"
 
 #include "base/mem.h"
 
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { MOST = 16, ROUNDS_MAX = 64 };
+enum { MOST = 16, RUNS_MAX = 64 };
 
 typedef struct list {
     double v[MOST];
@@ -24,27 +24,14 @@ typedef struct list {
 typedef struct bench {
     ft_llm_params p;
     list streams, tokens, accept;
-    int rounds, below, lines;
+    int runs, below, lines;
     double ratio, worst;
 } bench;
 
 /* Decoding without drafting and with it, of one combination. */
 typedef struct pair {
-    double speed[2][ROUNDS_MAX], busy_s[2], seconds[2];
+    double speed[2][RUNS_MAX], busy_s[2], seconds[2];
 } pair;
-
-static void stop_on(ft_status st, const ft_err *err)
-{
-    if (!st) return;
-    fprintf(stderr, "%s\n", err->text);
-    exit(1);
-}
-
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 static double median(double *v, int n)
 {
@@ -52,14 +39,14 @@ static double median(double *v, int n)
     return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
 }
 
-static void run_once(ft_llm *m, const ft_decode_params *p, pair *to, int drafting, int round)
+static void run_once(ft_llm *m, const ft_decode_params *p, pair *to, int drafting, int run)
 {
     ft_decode_params one = *p;
     ft_decode_time t;
     ft_err err;
     one.draft_max = drafting ? -1 : 0;
     stop_on(ft_llm_decode(m, &one, &t, &err), &err);
-    to->speed[drafting][round] = (double)t.tokens / t.seconds;
+    to->speed[drafting][run] = (double)t.tokens / t.seconds;
     to->busy_s[drafting] += t.device_s;
     to->seconds[drafting] += t.seconds;
 }
@@ -72,11 +59,11 @@ static double idle_percent(const pair *r, int drafting)
 static void combination(bench *b, ft_llm *m, const ft_decode_params *p)
 {
     pair r = {0};
-    for (int i = 0; i < b->rounds; i++) {
-        run_once(m, p, &r, i % 2, i); /* each is first in every second round */
+    for (int i = 0; i < b->runs; i++) {
+        run_once(m, p, &r, i % 2, i); /* each is first in every second run */
         run_once(m, p, &r, !(i % 2), i);
     }
-    const double off = median(r.speed[0], b->rounds), on = median(r.speed[1], b->rounds);
+    const double off = median(r.speed[0], b->runs), on = median(r.speed[1], b->runs);
     printf("%7d %6d %6.2f %10.1f %10.1f %7.3f %7.1f %7.1f%s\n", p->seqs, p->n_gen, p->accept[0],
            off, on, on / off, idle_percent(&r, 0), idle_percent(&r, 1),
            on / off < b->ratio ? "  BELOW" : "");
@@ -132,13 +119,13 @@ static void options(bench *b, int argc, char **argv)
         if (c == 's') ok = ok && parse_list(&b->streams, optarg, 1, 256);
         if (c == 'n') ok = ok && parse_list(&b->tokens, optarg, 1, 1 << 16);
         if (c == 'a') ok = ok && parse_list(&b->accept, optarg, 0, 1);
-        if (c == 'r') b->rounds = atoi(optarg);
+        if (c == 'r') b->runs = atoi(optarg);
         if (c == 'x') b->ratio = atof(optarg);
         ok = ok && c != '?';
     }
-    if (ok && b->rounds > 0 && b->rounds <= ROUNDS_MAX && optind == argc) return;
+    if (ok && b->runs > 0 && b->runs <= RUNS_MAX && optind == argc) return;
     fprintf(stderr, "usage: drafting [-m MODEL] [-d DEVICE] [-t THREADS] [-s STREAMS,...] "
-                    "[-n TOKENS,...] [-a RATE,...] [-r ROUNDS] [-x RATIO]\n");
+                    "[-n TOKENS,...] [-a RATE,...] [-r RUNS] [-x RATIO]\n");
     exit(1);
 }
 
@@ -147,7 +134,7 @@ int main(int argc, char **argv)
     bench b = {.streams = {{1, 2, 4, 8, 32}, 5},
                .tokens = {{16, 32, 96}, 3},
                .accept = {{0, 0.3, 0.45, 0.6, 0.75, 0.9}, 6},
-               .rounds = 5,
+               .runs = 5,
                .ratio = 0.985,
                .worst = 1e9};
     ft_llm_defaults(&b.p);

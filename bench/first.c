@@ -6,8 +6,8 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "common.h"
 #include "dev/dev.h"
-#include "foretoken.h"
 
 #include <semaphore.h>
 #include <stdio.h>
@@ -102,12 +102,6 @@ static void responses(ft_llm *m, int slots, int n)
     }
     sem_destroy(&sem);
     ft_free(s);
-}
-
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 static void print_times(times *t)

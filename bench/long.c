@@ -8,7 +8,7 @@
  * Fails if ids differ, or if a prompt has less than RATIO (0.98; 0: any) of the speed without a
  * drafter. A prompt is text of bench/prompts, repeated. */
 #define _XOPEN_SOURCE 700
-#include "foretoken.h"
+#include "common.h"
 
 #include "base/file.h"
 #include "base/mem.h"
@@ -37,13 +37,6 @@ typedef struct response {
     int n, most;
     ft_response out;
 } response;
-
-static void stop_on(ft_status st, const ft_err *err)
-{
-    if (!st) return;
-    fprintf(stderr, "%s\n", err->text);
-    exit(1);
-}
 
 static bool take(void *user, const ft_event *e)
 {

@@ -5,7 +5,7 @@
 #define _GNU_SOURCE
 #include "base/clock.h"
 #include "base/mem.h"
-#include "foretoken.h"
+#include "common.h"
 
 #include <semaphore.h>
 #include <stdio.h>
@@ -123,12 +123,6 @@ static double measure_streams(int first, int n, int tokens, int requests, int32_
     ft_free(s);
     ft_free(sent);
     return rate;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 static double median(double *v)

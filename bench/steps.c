@@ -5,6 +5,7 @@
  * same time. Medians of whole steps, from the upload of the batch to the download of the ids. */
 #include "base/clock.h"
 #include "base/mem.h"
+#include "common.h"
 #include "dev/kv_row.h"
 #include "engine/step.h"
 #include "kv/plan.h"
@@ -25,19 +26,6 @@ typedef struct bench {
     ft_cache *cache;
     ft_runner *run;
 } bench;
-
-static void stop_on(ft_status st, const ft_err *err)
-{
-    if (!st) return;
-    fprintf(stderr, "%s\n", err->text);
-    exit(1);
-}
-
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 static void open_cache(bench *b, ft_kv_type kv, int slots, int cells)
 {

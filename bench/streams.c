@@ -9,6 +9,7 @@
 #ifndef FT_HAVE_CURL
 #error "bench/streams needs libcurl"
 #endif
+#include "common.h"
 #include "process.h"
 
 #include "base/buf.h"
@@ -412,12 +413,6 @@ static void check_all_free(CURL *h, int fds, double mib)
 }
 
 /* ---- results ---- */
-
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 static int by_all(const void *a, const void *b)
 {

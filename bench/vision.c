@@ -8,6 +8,7 @@
 #include "model/vision.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "common.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -54,12 +55,6 @@ static int write_picture(int side, const char *path)
     (void)side;
 #endif
     return 1;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 static int by_time(const void *a, const void *b)
