@@ -140,6 +140,19 @@ same "a sweep over 1 to 8 draft tokens, with turbo3 caches" \
     "$(sed -n 's/.*"drafts": "\(.*\)",/\1/p' <<<"$sweep" | paste -sd,)" \
     "off,governed,K = 1,K = 2,K = 3,K = 4,K = 5,K = 6,K = 7,K = 8"
 same "changes no id" "$(grep -c '"other_ids": 0' <<<"$sweep")" 10
+# The runs that a record lists, one per line; and whether each N of them are N different ways.
+order() { awk '/"order"/ { on = 1; next } /\]/ { on = 0 } on' | tr -d '", '; }
+interleaved() {
+    awk -v n="$1" '{ bad += ++runs[$0] != int((NR - 1) / n) + 1 } END { exit bad || NR < 2 * n || NR % n }'
+}
+same "the runs of a prompt are listed" "$(order <<<"$sweep" | wc -l)" 30
+order <<<"$sweep" | interleaved 10
+ok "they are interleaved" $?
+same "each repetition begins with another way" "$(order <<<"$sweep" | awk 'NR % 10 == 1' | paste -sd,)" "off,governed,K=1"
+"$ft" bench -m "$model" -p 0 -n 4 -r 2 --sim-accept 1 --spec-draft-n-max 2 --json | order | interleaved 4
+ok "so are those with simulated acceptance" $?
+if order <<<"$sweep" | sort | interleaved 10; then false; else true; fi
+ok "one way after another is noticed" $?
 
 # English and Chinese, with f16 and turbo caches: drafting changes nothing but the time
 while read -r line; do
