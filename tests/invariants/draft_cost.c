@@ -1,6 +1,7 @@
 /* tests/invariants/draft_cost.c - what a draft pass of the 27b reads, relative to a verification
  * pass: at most 0.12, for every encoding of the cache. Decoding is limited by memory bandwidth, so
- * that this is also the bound of the times; docs/bench/50-draft-gpu.json has those of an H200.
+ * that this is also the bound of the times; docs/bench/50-draft-gpu.json has those of an H200. And
+ * what the head computes while a prompt is read: at most 0.02 of the products of the model.
  * The passes run on a device whose ops add up the bytes and compute nothing, with a file of the
  * real shape that has no data. All logits are zero, so every draft token is accepted. */
 #define _XOPEN_SOURCE 700
@@ -13,35 +14,37 @@ enum { PROMPT = 64, TOKENS = 12, DRAFTS = 3 };
 
 /* Of one pass, and the extremes of all passes of a kind. */
 static struct {
-    double bytes;
+    double bytes, products;
     int delta_nets; /* a pass without any is one of the draft head */
     double least_trunk, most_draft;
+    double prompt_trunk, prompt_head; /* products */
     int trunks, drafts;
 } count;
 
-static void read_weight(const ft_weight *w)
+static void read_weight(const ft_weight *w, int T)
 {
     count.bytes += (double)w->row_bytes * w->n;
+    count.products += (double)T * w->n * w->k;
 }
 
 static void linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, bool acc)
 {
-    (void)d, (void)y, (void)x, (void)acc;
-    read_weight(w);
+    (void)d, (void)y, (void)acc;
+    read_weight(w, x.T);
 }
 
 static void linears(ft_dev *d, const ft_product_out *o, int n, ft_mat x)
 {
-    (void)d, (void)x;
-    for (int i = 0; i < n; i++) read_weight(o[i].w);
+    (void)d;
+    for (int i = 0; i < n; i++) read_weight(o[i].w, x.T);
 }
 
 static void glu(ft_dev *d, ft_mat y, ft_mat u, ft_mat x, const ft_weight *gate, const ft_weight *up,
                 ft_act act)
 {
-    (void)d, (void)y, (void)u, (void)x, (void)act;
-    read_weight(gate);
-    read_weight(up);
+    (void)d, (void)y, (void)u, (void)act;
+    read_weight(gate, x.T);
+    read_weight(up, x.T);
 }
 
 static void attend(ft_dev *d, ft_mat o, ft_mat q, const ft_kv *kv, ft_attn p)
@@ -137,14 +140,16 @@ static const ft_ops counting = {.embed = embed,
 
 static void end_pass(ft_dev *d)
 {
-    const bool steps = d->batch->n_out > 0 && d->batch->T <= DRAFTS + 1; /* not the prompt's */
-    if (steps && count.delta_nets) {
+    const bool trunk = count.delta_nets > 0;
+    if (d->batch->T > DRAFTS + 1) {
+        *(trunk ? &count.prompt_trunk : &count.prompt_head) += count.products;
+    } else if (trunk) {
         count.least_trunk = count.trunks++ ? FT_MIN(count.least_trunk, count.bytes) : count.bytes;
-    } else if (steps) {
+    } else {
         count.most_draft = FT_MAX(count.most_draft, count.bytes);
         count.drafts++;
     }
-    count.bytes = 0;
+    count.bytes = count.products = 0;
     count.delta_nets = 0;
 }
 
@@ -188,6 +193,9 @@ static void check_cost(const inv_model *m, ft_kv_type kt, ft_kv_type vt)
     check(share > 0.02 && share <= 0.12,
           "caches %d and %d: a draft pass reads %.3f of a verification pass, want 0.12 at most",
           (int)kt, (int)vt, share);
+    const double head = count.prompt_head / count.prompt_trunk;
+    check(head > 0 && head <= 0.02,
+          "the head computes %.4f of the products of a prompt, want 0.02 at most", head);
 }
 
 int main(void)
