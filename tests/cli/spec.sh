@@ -22,6 +22,9 @@ done
 same "the head's name is the drafter" "$(field drafter <<<"$off")" '"none: disabled"'
 [[ $(run | field drafter) == *"MTP head"* ]]
 ok "and is said when it drafts" $?
+same "n-gram drafters are said with their sizes" \
+    "$(run --spec-type ngram-simple,ngram-map-k4v,ngram-mod,ngram-cache --spec-ngram-mod-n-match 20 | grep -o '"drafter":"[^"]*ngram-cache')" \
+    '"drafter":"ngram-simple (size-n 12, size-m 48, min-hits 1), ngram-map-k4v (size-n 12, size-m 48, min-hits 1), ngram-mod (n-match 20, n-min 48, n-max 64), ngram-cache'
 two=$(run --spec-adapt off --spec-draft-n-max 2 | drafted)
 for how in --draft-max --draft-n --draft --mtp-draft; do
     same "$how is --spec-draft-n-max" "$(run --spec-adapt off $how 2 | drafted)" "$two"
