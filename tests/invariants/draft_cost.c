@@ -2,6 +2,7 @@
  * pass: at most 0.12, for every encoding of the cache. Decoding is limited by memory bandwidth, so
  * that this is also the bound of the times; docs/bench/50-draft-gpu.json has those of an H200. And
  * what the head computes while a prompt is read: at most 0.02 of the products of the model.
+ * Undoing rejected draft tokens costs neither a pass nor an op.
  * The passes run on a device whose ops add up the bytes and compute nothing, with a file of the
  * real shape that has no data. All logits are zero, so every draft token is accepted. */
 #define _XOPEN_SOURCE 700
@@ -19,10 +20,12 @@ static struct {
     double least_trunk, most_draft;
     double prompt_trunk, prompt_head; /* products */
     int trunks, drafts;
+    int ops, least_ops, most_ops; /* of a pass, and of all passes of the trunk */
 } count;
 
 static void read_weight(const ft_weight *w, int T)
 {
+    count.ops++;
     count.bytes += (double)w->row_bytes * w->n;
     count.products += (double)T * w->n * w->k;
 }
@@ -50,6 +53,7 @@ static void glu(ft_dev *d, ft_mat y, ft_mat u, ft_mat x, const ft_weight *gate, 
 static void attend(ft_dev *d, ft_mat o, ft_mat q, const ft_kv *kv, ft_attn p)
 {
     (void)o, (void)q;
+    count.ops++;
     count.bytes += ft_profile_attended(d->batch, p).cells * kv->G * (double)(kv->k_row + kv->v_row);
 }
 
@@ -59,6 +63,7 @@ static void delta_rule(ft_dev *d, ft_mat o, ft_mat y, ft_mat a, ft_mat b, ft_vec
     (void)o, (void)y, (void)a, (void)b, (void)A, (void)dt;
     count.bytes += (double)d->batch->S * s->Hv * s->S * s->S * (double)sizeof *s->state;
     count.delta_nets++;
+    count.ops++;
 }
 
 /* ---- ops whose bytes are left out: those of activations ---- */
@@ -112,6 +117,7 @@ static void scatter(ft_dev *d, ft_mat y, ft_mat x)
 static void conv(ft_dev *d, ft_mat y, ft_mat u, ft_vec w, const ft_delta *s)
 {
     (void)d, (void)y, (void)u, (void)w, (void)s;
+    count.ops++;
 }
 
 static void gated_norm(ft_dev *d, ft_mat y, ft_mat o, ft_mat z, ft_vec w, float eps)
@@ -144,13 +150,15 @@ static void end_pass(ft_dev *d)
     if (d->batch->T > DRAFTS + 1) {
         *(trunk ? &count.prompt_trunk : &count.prompt_head) += count.products;
     } else if (trunk) {
-        count.least_trunk = count.trunks++ ? FT_MIN(count.least_trunk, count.bytes) : count.bytes;
+        count.least_trunk = count.trunks ? FT_MIN(count.least_trunk, count.bytes) : count.bytes;
+        count.least_ops = count.trunks++ ? FT_MIN(count.least_ops, count.ops) : count.ops;
+        count.most_ops = FT_MAX(count.most_ops, count.ops);
     } else {
         count.most_draft = FT_MAX(count.most_draft, count.bytes);
         count.drafts++;
     }
     count.bytes = count.products = 0;
-    count.delta_nets = 0;
+    count.delta_nets = count.ops = 0;
 }
 
 static ft_model *blank_27b(ft_dev *dev)
@@ -198,6 +206,34 @@ static void check_cost(const inv_model *m, ft_kv_type kt, ft_kv_type vt)
           "the head computes %.4f of the products of a prompt, want 0.02 at most", head);
 }
 
+/* Steps in which all draft tokens are accepted, and steps in which none is. */
+static void check_rollback(const inv_model *m)
+{
+    static inv_response r;
+    static const double none[FT_DRAFT_MAX];
+    double all[FT_DRAFT_MAX];
+    int32_t ids[PROMPT];
+    int ops[2];
+    const ft_engine_params p = inv_params(DRAFTS);
+    for (int i = 0; i < FT_DRAFT_MAX; i++) all[i] = 1;
+    inv_prompt(ids, PROMPT, m->m->V, 1);
+    for (int kept = 0; kept < 2; kept++) {
+        memset(&count, 0, sizeof count);
+        ft_task j = inv_job(TOKENS, DRAFTS);
+        j.sim_accept = kept ? all : none;
+        inv_response_alone(&r, m, &p, &j, ids, PROMPT);
+        check(r.stats.accepted == (kept ? r.stats.drafted : 0) && r.stats.drafted > TOKENS / 2,
+              "%d of %d draft tokens accepted", (int)r.stats.accepted, (int)r.stats.drafted);
+        check(count.trunks == r.stats.decode_steps, "%d passes in %d steps", count.trunks,
+              (int)r.stats.decode_steps);
+        check(count.least_ops == count.most_ops, "verifications of %d and %d ops", count.least_ops,
+              count.most_ops);
+        ops[kept] = count.most_ops;
+    }
+    check(ops[0] == ops[1] && ops[0] > 0, "a verification has %d ops after rejections, else %d",
+          ops[0], ops[1]);
+}
+
 int main(void)
 {
     if (getenv("FT_TEST_DEV") && strcmp(getenv("FT_TEST_DEV"), "cpu")) return inv_end();
@@ -207,6 +243,7 @@ int main(void)
     m.m = blank_27b(m.dev);
     for (ft_kv_type t = 0; t < FT_KV_TYPES; t++) check_cost(&m, t, t);
     check_cost(&m, FT_KV_Q8_0, FT_KV_TURBO3);
+    check_rollback(&m);
     inv_model_close(&m);
     return inv_end();
 }
