@@ -105,8 +105,8 @@ static ft_llm *open_traced(void)
     exit(1);
 }
 
-/* Greedy and sampled responses. Nothing here depends on times: draft lengths are fixed, and there
- * is no mask, which would be computed beside the steps. */
+/* Greedy and sampled responses, the last two with reasoning. Draft lengths are fixed, because
+ * adaptive ones depend on times. */
 static char *request_of(ft_request *r, ft_llm *m, int i)
 {
     static const char *const text[REQUESTS] = {"What does tar do?", "List the files here.",
@@ -115,13 +115,14 @@ static char *request_of(ft_request *r, ft_llm *m, int i)
     ft_err err;
     snprintf(messages, sizeof messages, "[{\"role\":\"user\",\"content\":\"%s\"}]", text[i]);
     ft_request_defaults(r, m);
-    bool thought;
-    if (ft_llm_render(m, messages, "{\"enable_thinking\":false}", &prompt, &thought, &err)) {
+    if (ft_llm_render(m, messages, i < 2 ? "{\"enable_thinking\":false}" : "{}", &prompt,
+                      &r->in_thought, &err)) {
         printf("%s\n", err.text);
         exit(1);
     }
     r->prompt = prompt;
     r->prompt_bytes = strlen(prompt);
+    r->parse = true;
     r->cache_prompt = false;
     r->max_tokens = 60;
     r->ignore_eos = true;
