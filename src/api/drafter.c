@@ -175,11 +175,11 @@ void ft_drafter_type(const ft_llm *m, const ft_draft_methods *d, char *out, size
 char *ft_drafter_text(const ft_llm *m, const ft_llm_params *p, const ft_draft_methods *d,
                       const ft_engine_params *e)
 {
-    char text[400], names[120], size[24], narrow[48] = "", several[48] = "";
+    char text[600], names[320], size[24], narrow[48] = "", several[48] = "";
     const char *why = m->model->no_draft ? m->model->no_draft : "no drafter";
     const bool head = ft_engine_drafts(m->engine);
     const ft_model *by = m->assistant ? m->assistant : m->model;
-    ft_draft_methods_names(d->kinds, names, sizeof names);
+    ft_draft_methods_text(d, names, sizeof names);
     if (e->draft_max == 0) {
         snprintf(text, sizeof text, "none: disabled");
         return ft_strdup(text);

@@ -135,8 +135,8 @@ static ft_status open_grammar(ft_generate *a, ft_llm *m, ft_err *err)
     if (!st) st = ft_grammar_probe(a->state, err);
     if (st) return st == FT_ELIMIT ? FT_EINVAL : st;
     const ft_grammar_mask *f = &ft_grammar_mask_functions;
-    a->mask =
-        (ft_mask){a->state, f->allow, f->allows, f->accept, f->clone, f->copy, f->free, f->stop};
+    a->mask = (ft_mask){a->state, f->allow, f->allows, f->accept, f->clone,
+                        f->copy,  f->free,  f->stop,   NULL};
     return FT_OK;
 }
 

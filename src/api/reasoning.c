@@ -57,6 +57,14 @@ static bool allows(void *user, int32_t id)
     return !t->inner.user || !ft_vocab_is_eog(t->m->vocab, id);
 }
 
+/* Only a mask of the grammar takes time. */
+static bool quick(void *user)
+{
+    ft_thought *t = user;
+    look_for_end(t);
+    return t->force || asleep(t) || (t->inner.quick && t->inner.quick(t->inner.user));
+}
+
 /* Whether the tag has occurred; of the text so far, only a possible beginning of it is kept. */
 static bool met(ft_thought *t, ft_str tag)
 {
@@ -174,7 +182,7 @@ ft_status ft_thought_init(ft_thought *t, const ft_llm *m, const ft_request *r, f
     t->open = f == FT_CHAT_QWEN ? FT_STR("<think>") : FT_STR("<|channel>thought");
     t->close = f == FT_CHAT_QWEN ? FT_STR("</think>") : FT_STR("<channel|>");
     ft_buf_init(&t->tail, MAX_TAIL);
-    *mask = (ft_mask){t, allow, allows, accept, clone, copy, free_clone, stop};
+    *mask = (ft_mask){t, allow, allows, accept, clone, copy, free_clone, stop, quick};
     return closing(t, r, f == FT_CHAT_QWEN, err);
 }
 

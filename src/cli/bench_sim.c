@@ -23,6 +23,7 @@ typedef struct bench {
     char *name, *drafter;
     const ft_opts *opts;
     const ft_sampling *sampling; /* of the model that is open; NULL: greedy */
+    json_t *order;               /* the ways of all runs, one after another */
 } bench;
 
 /* "0.8,0.75,0.7" */
@@ -82,6 +83,7 @@ static ft_status decode(bench *b, ft_llm *m, ft_progress *bar, ft_err *err)
     for (int i = -1; i < n && !st; i++)
         for (int way = 0; way < ways && !st; way++) {
             p.draft_max = way == 0 ? 0 : way == 1 ? -1 : way - 1;
+            if (i >= 0) way_run(b->order, way);
             st = ft_llm_decode(m, &p, &run[way * n + FT_MAX(0, i)], err);
             ft_progress_add(bar, 1);
         }
@@ -185,6 +187,7 @@ static void print_json(const bench *b)
     json_object_set_new(j, "n_prompt", json_integer(b->prompt));
     json_object_set_new(j, "prompt_tps_off", json_real(prompt_rate(b, 0)));
     json_object_set_new(j, "prompt_tps", json_real(prompt_rate(b, 1)));
+    json_object_set(j, "order", b->order);
     json_object_set_new(j, "ways", ways);
     char *text = json_dumps(j, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
     puts(text);
@@ -200,6 +203,7 @@ int ft_bench_sim(const ft_opts *o)
     const bool json = ft_opts_flag(o, "json"), quiet = json || ft_opts_flag(o, "quiet");
     bench *b = ft_new(bench);
     b->opts = o;
+    b->order = json_array();
     b->prompt = (int)ft_opts_int(o, "n-prompt");
     b->gen = FT_MAX(1, (int)ft_opts_int(o, "n-gen"));
     b->depth = (int)ft_opts_int(o, "n-depth");
@@ -217,6 +221,7 @@ int ft_bench_sim(const ft_opts *o)
     if (!st && json) print_json(b);
     if (!st && !json) print_table(b);
     ft_model_opts_release(&mo);
+    json_decref(b->order);
     ft_free(b->name);
     ft_free(b->drafter);
     ft_free(b);

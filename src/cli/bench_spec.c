@@ -41,6 +41,8 @@ typedef struct bench {
     sum s[CLASSES][WAYS];
     int prompts[CLASSES];
     json_t *baseline; /* NULL: none */
+    json_t *order;    /* the ways of the first prompt's runs, one after another */
+    bool ordered;     /* the first prompt is done */
 } bench;
 
 typedef struct ids {
@@ -78,6 +80,7 @@ static ft_status response(bench *b, const ft_request *given, int way, ids *out, 
     ft_session *s = ft_session_new(b->m);
     ft_request q = *given;
     out->n = 0;
+    if (!b->ordered) way_run(b->order, way);
     q.draft_max = way == 0 ? 0 : way == 1 ? -1 : way - 1;
     q.draft_fixed = way > 1;
     q.on_event = keep_id;
@@ -132,6 +135,7 @@ static ft_status prompt(bench *b, int class, const char *text, size_t n, ft_err 
     ft_status st = ft_model_opts_render(b->m, list, options, &q, &rendered, err);
     if (!st) st = measure(b, class, &q, err);
     b->prompts[class]++;
+    b->ordered = true;
     json_decref(list);
     json_decref(options);
     free(rendered);
@@ -221,7 +225,7 @@ static json_t *result_json(const bench *b)
     json_t *j = ft_bench_record(ft_llm_about(b->m)), *classes = json_object();
     json_object_set_new(j, "drafter", json_string(ft_llm_about(b->m)->drafter));
     json_object_set_new(j, "repetitions", json_integer(b->reps));
-    json_object_set_new(j, "order", json_string("interleaved"));
+    json_object_set(j, "order", b->order);
     json_object_set_new(j, "tokens", json_integer(b->tokens));
     for (int c = 0; c < CLASSES; c++) {
         if (!b->prompts[c]) continue;
@@ -316,6 +320,7 @@ int ft_bench_spec(const ft_opts *o)
     ft_llm_params p = {0};
     bench *b = ft_new(bench);
     b->o = o;
+    b->order = json_array();
     b->tokens = ft_opts_set(o, "n-gen") ? (int)ft_opts_int(o, "n-gen") : 96;
     b->limit = (int)ft_opts_int(o, "n-prompts");
     b->reps =
@@ -336,6 +341,7 @@ int ft_bench_spec(const ft_opts *o)
     ft_llm_close(b->m);
     ft_model_opts_release(&mo);
     json_decref(b->baseline);
+    json_decref(b->order);
     ft_free(b);
     return st ? ft_die(&err) : result;
 }

@@ -3,6 +3,7 @@
 #ifndef FT_CLI_BENCH_WAY_H
 #define FT_CLI_BENCH_WAY_H
 
+#include <jansson.h>
 #include <stdio.h>
 
 static inline double ratio(double a, double b)
@@ -17,6 +18,14 @@ static inline void way_name(char out[16], int way)
         snprintf(out, 16, "%s", way ? "governed" : "off");
     else
         snprintf(out, 16, "K = %d", way - 1);
+}
+
+/* Adds the way of a run to the list of runs, which shows that they were interleaved. */
+static inline void way_run(json_t *order, int way)
+{
+    char name[16];
+    way_name(name, way);
+    json_array_append_new(order, json_string(name));
 }
 
 /* For tables. */

@@ -127,3 +127,29 @@ void ft_draft_methods_names(unsigned kinds, char *out, size_t bytes)
         if (kinds & FT_SPEC_NGRAMS & names[i].kind && n < bytes)
             n += (size_t)snprintf(out + n, bytes - n, "%s%s", n ? ", " : "", names[i].name);
 }
+
+/* The sizes of an n-gram method, as its options name them; "": it has none. */
+static void put_sizes(const ft_draft_methods *d, unsigned kind, char out[80])
+{
+    const ft_ngram *g = kind == FT_SPEC_NGRAM_SIMPLE    ? &d->simple
+                        : kind == FT_SPEC_NGRAM_MAP_K   ? &d->map_k
+                        : kind == FT_SPEC_NGRAM_MAP_K4V ? &d->map_k4v
+                                                        : NULL;
+    out[0] = 0;
+    if (g) snprintf(out, 80, " (size-n %d, size-m %d, min-hits %d)", g->n, g->m, g->min_hits);
+    if (kind == FT_SPEC_NGRAM_MOD)
+        snprintf(out, 80, " (n-match %d, n-min %d, n-max %d)", d->mod.n_match, d->mod.n_min,
+                 d->mod.n_max);
+}
+
+void ft_draft_methods_text(const ft_draft_methods *d, char *out, size_t bytes)
+{
+    size_t n = 0;
+    char sizes[80];
+    out[0] = 0;
+    for (size_t i = 0; i < FT_COUNT(names); i++) {
+        if (!(d->kinds & FT_SPEC_NGRAMS & names[i].kind) || n >= bytes) continue;
+        put_sizes(d, names[i].kind, sizes);
+        n += (size_t)snprintf(out + n, bytes - n, "%s%s%s", n ? ", " : "", names[i].name, sizes);
+    }
+}

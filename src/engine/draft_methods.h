@@ -37,5 +37,7 @@ ft_status ft_draft_methods_check(const ft_draft_methods *d, ft_err *err);
 ft_status ft_draft_methods_add(ft_engine *e, const ft_draft_methods *d, int slots, ft_err *err);
 /* "ngram-mod, ngram-cache": the n-gram methods, in the order of the chain. */
 void ft_draft_methods_names(unsigned kinds, char *out, size_t bytes);
+/* The same with their sizes: "ngram-mod (n-match 24, n-min 48, n-max 64), ngram-cache". */
+void ft_draft_methods_text(const ft_draft_methods *d, char *out, size_t bytes);
 
 #endif

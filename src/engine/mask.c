@@ -171,10 +171,16 @@ bool ft_mask_known(const ft_slot *s)
     return holds(s, s->task.mask.user) && !ft_mask_busy(s);
 }
 
+static bool quick(const ft_slot *s, void *state)
+{
+    const ft_mask *k = &s->task.mask;
+    return k->quick && !ft_mask_busy(s) && k->quick(state);
+}
+
 bool ft_mask_find(ft_slot *s, void *state, bool *some)
 {
     const bool begun = holds(s, state);
-    if (!begun && (alone(s) || !start(s, state))) {
+    if (!begun && (alone(s) || quick(s, state) || !start(s, state))) {
         *some = s->task.mask.allow(state, s->bits, s->e->m->V);
         return true;
     }

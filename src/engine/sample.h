@@ -34,6 +34,8 @@ typedef struct ft_mask {
     /* Called by another thread while `allow` runs: it returns soon, with any bits, and the state is
      * only good for being freed. NULL: it cannot be stopped. */
     void (*stop)(void *user);
+    /* Whether `allow` takes too little time now to be worth another thread. NULL: never. */
+    bool (*quick)(void *user);
 } ft_mask;
 
 /* ---- parameters ---- */

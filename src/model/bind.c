@@ -173,16 +173,40 @@ static const float *vec_on_device(ft_binder *b, const ft_gguf_tensor *t, int n, 
     return p;
 }
 
+/* The tensor `tail` in place of the last bytes of a name, which are `end`; NULL: there is none. */
+static const ft_gguf_tensor *sibling(const ft_gguf *file, ft_str name, ft_str end, const char *tail)
+{
+    char other[96];
+    if (!ft_str_ends(name, end)) return NULL;
+    snprintf(other, sizeof other, "%.*s%s", (int)(name.n - end.n), name.p, tail);
+    return ft_gguf_tensor_find(file, other);
+}
+
+#define UP      FT_STR("ffn_up_exps.scale")
+#define GATE_UP FT_STR("ffn_gate_up_exps.weight")
+
+/* Factors on the products of a matrix. Those of fused gate and up matrices have the name of the up
+ * matrices, as in llama.cpp. */
 static void bind_scale(ft_binder *b, ft_weight *w, const char *name, int E)
 {
-    char scale[96];
-    const size_t n = strlen(name);
-    if (n < 7 || n >= sizeof scale || strcmp(name + n - 7, ".weight")) return;
-    snprintf(scale, sizeof scale, "%.*s.scale", (int)(n - 7), name);
-    const ft_gguf_tensor *t = ft_gguf_tensor_find(b->m->file, scale);
+    const ft_str matrix = ft_str_of(name);
+    const ft_gguf_tensor *t = sibling(b->m->file, matrix, FT_STR(".weight"), ".scale");
+    if (!t) t = sibling(b->m->file, matrix, GATE_UP, UP.p);
     /* ffn_gate_inp.scale of Gemma is a vector over inputs, not a factor on outputs */
     if (!t || ft_str_ends(t->name, FT_STR(".ffn_gate_inp.scale"))) return;
     if (!wrong_shape(b, t, E, 1, 1)) w->scale = vec_on_device(b, t, E, 1);
+}
+
+ft_status ft_bind_check_scales(const ft_gguf *file, ft_err *err)
+{
+    for (size_t i = 0; i < ft_gguf_n_tensor(file); i++) {
+        const ft_str name = ft_gguf_tensor_at(file, i)->name;
+        if (!ft_str_ends(name, FT_STR(".scale")) ||
+            sibling(file, name, FT_STR(".scale"), ".weight") || sibling(file, name, UP, GATE_UP.p))
+            continue;
+        return ft_fail(err, FT_EFORMAT, "tensor %s belongs to a matrix that is missing", name.p);
+    }
+    return FT_OK;
 }
 
 static bool bind_any(ft_binder *b, ft_weight *w, int E, int n, int k, bool need, const char *name)

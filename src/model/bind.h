@@ -20,6 +20,9 @@ typedef struct ft_binder {
 /* Takes the key prefix from general.architecture. */
 ft_binder ft_binder_over(ft_model *m, ft_err *err);
 
+/* Rejects a file with a NAME.scale that has no NAME.weight: nothing would read it. */
+ft_status ft_bind_check_scales(const ft_gguf *file, ft_err *err);
+
 /* Keys below the prefix. A missing key is an error (_need) or gives def. A value outside [lo,
  * hi] is an error. */
 int ft_key_need(ft_binder *b, const char *key, int lo, int hi);

@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "model/adapter.h"
+#include "model/bind.h"
 
 #include <stdio.h>
 
@@ -68,6 +69,7 @@ ft_status ft_model_open(ft_model **out, ft_gguf *file, ft_dev *dev, const ft_mod
 {
     const ft_arch *arch = NULL;
     ft_status st = find_arch(&arch, file, err);
+    if (!st) st = ft_bind_check_scales(file, err);
     if (st) return st;
     assert(arch);
     if (!arch->forward && !target)

@@ -229,7 +229,7 @@ static ft_status write_file(ft_synth_result *out, job *j, const ft_model_shape *
     j->progress = ft_progress_new(s->name, data, j->o->progress, NULL);
     out->bytes = ft_gguf_writer_file_bytes(j->w);
     ft_pool *pool = ft_pool_new(j->o->threads, 0);
-    ft_pool_each(pool, j->n_piece, write_piece, j);
+    ft_pool_each(pool, j->o->blank ? 0 : j->n_piece, write_piece, j);
     ft_pool_free(pool);
     ft_progress_free(j->progress);
     return ft_gguf_writer_commit(j->w, err);

@@ -11,8 +11,9 @@ typedef struct ft_synth_opts {
     const char *type; /* of the matrices: "Q4_K", or a mix such as "Q4_K_M", which means its base */
     const char *path;
     uint64_t seed;
-    bool mtp; /* with the MTP block, where the family has one */
-    bool mix; /* every matrix gets another type, cycling through all types from `type` on */
+    bool mtp;   /* with the MTP block, where the family has one */
+    bool mix;   /* every matrix gets another type, cycling through all types from `type` on */
+    bool blank; /* all weights are zero: a sparse file, for tests that read none of them */
     int threads;
     ft_progress_fn *progress; /* NULL: not reported */
     bool dry_run;             /* only compute the size */

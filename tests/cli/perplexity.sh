@@ -20,6 +20,14 @@ close "$value" "$("$ft" perplexity -m "$model" -q -c 64 --chunks 3 --json <"$dir
 ok "standard input is a text too" $?
 ppl -c 64 --chunks 1 | grep -q '^ppl [0-9.]* +- [0-9.]* (31 tokens scored in 1 chunks of 64'
 ok "text for people" $?
+# a draft head changes nothing, whatever the encoding of the cache
+"$ft" synth micro q8_0 "$dir/plain.gguf" -q --no-mtp
+for cache in f16 q8_0 turbo2 turbo3 turbo4; do
+    of() { "$ft" perplexity -m "$1" -f "$dir/text" -q -c 64 --chunks 3 --json -ctk $cache -ctv $cache | field ppl; }
+    same "$cache: the same with a draft head" "$(of "$model")" "$(of "$dir/plain.gguf")"
+done
+[ "$(of "$model")" != "$value" ]
+ok "the encoding of the cache does" $?
 same "512 is the usual chunk" "$(ppl --json --chunks 1 | field n_ctx)" 512
 echo short >"$dir/short"
 fails "a short text" 'want at least 64' "$ft" perplexity -m "$model" -q -f "$dir/short" -c 64

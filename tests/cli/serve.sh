@@ -18,6 +18,8 @@ grep -q '^cache: keys f16, values f16' "$dir/log"
 ok "and what its cache takes" $?
 grep -q '^drafter: the model.s MTP head.*, up to 3 draft tokens per step, adaptive' "$dir/log"
 ok "and its drafter with its parameters" $?
+grep -q '"speculative":{"type":"draft-mtp","active":true,"n_max":3,.*"description":"the model.s MTP head' <<<"$(curl -s "$url/props")"
+ok "/props has them too" $?
 same "health" "$(curl -s "$url/health")" '{"status":"ok"}'
 alone=$("$ft" run -m "$model" --raw --json -n 12 --temp 0 one two | field ids)
 body='{"prompt":"one two","return_tokens":true}'
@@ -169,7 +171,9 @@ start --chat-template-file "$dir/t.jinja"
 same "--reasoning auto" "$(template "")" '"hi (thinks)"'
 same "a request decides" "$(template "$quiet")" '"hi"'
 stop
-start --chat-template-file "$dir/t.jinja" --reasoning off
+start --chat-template-file "$dir/t.jinja" --reasoning off --spec-type none
+grep -q '"speculative":{"type":"none","active":false,.*"reason":"none: disabled"' <<<"$(curl -s "$url/props")"
+ok "/props says why there is no drafter" $?
 same "--reasoning off" "$(template ""):$(template "$thinks")" '"hi":"hi (thinks)"'
 stop
 

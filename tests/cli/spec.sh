@@ -22,6 +22,9 @@ done
 same "the head's name is the drafter" "$(field drafter <<<"$off")" '"none: disabled"'
 [[ $(run | field drafter) == *"MTP head"* ]]
 ok "and is said when it drafts" $?
+same "n-gram drafters are said with their sizes" \
+    "$(run --spec-type ngram-simple,ngram-map-k4v,ngram-mod,ngram-cache --spec-ngram-mod-n-match 20 | grep -o '"drafter":"[^"]*ngram-cache')" \
+    '"drafter":"ngram-simple (size-n 12, size-m 48, min-hits 1), ngram-map-k4v (size-n 12, size-m 48, min-hits 1), ngram-mod (n-match 20, n-min 48, n-max 64), ngram-cache'
 two=$(run --spec-adapt off --spec-draft-n-max 2 | drafted)
 for how in --draft-max --draft-n --draft --mtp-draft; do
     same "$how is --spec-draft-n-max" "$(run --spec-adapt off $how 2 | drafted)" "$two"
@@ -140,6 +143,19 @@ same "a sweep over 1 to 8 draft tokens, with turbo3 caches" \
     "$(sed -n 's/.*"drafts": "\(.*\)",/\1/p' <<<"$sweep" | paste -sd,)" \
     "off,governed,K = 1,K = 2,K = 3,K = 4,K = 5,K = 6,K = 7,K = 8"
 same "changes no id" "$(grep -c '"other_ids": 0' <<<"$sweep")" 10
+# The runs that a record lists, one per line; and whether each N of them are N different ways.
+order() { awk '/"order"/ { on = 1; next } /\]/ { on = 0 } on' | tr -d '", '; }
+interleaved() {
+    awk -v n="$1" '{ bad += ++runs[$0] != int((NR - 1) / n) + 1 } END { exit bad || NR < 2 * n || NR % n }'
+}
+same "the runs of a prompt are listed" "$(order <<<"$sweep" | wc -l)" 30
+order <<<"$sweep" | interleaved 10
+ok "they are interleaved" $?
+same "each repetition begins with another way" "$(order <<<"$sweep" | awk 'NR % 10 == 1' | paste -sd,)" "off,governed,K=1"
+"$ft" bench -m "$model" -p 0 -n 4 -r 2 --sim-accept 1 --spec-draft-n-max 2 --json | order | interleaved 4
+ok "so are those with simulated acceptance" $?
+if order <<<"$sweep" | sort | interleaved 10; then false; else true; fi
+ok "one way after another is noticed" $?
 
 # English and Chinese, with f16 and turbo caches: drafting changes nothing but the time
 while read -r line; do

@@ -1,9 +1,13 @@
 /* tests/invariants/chain.c - draft passes chained on the device give the same draft tokens as
  * passes read back one by one. A device with its own memory chains its draft passes; here the CPU
  * simulates one. All draft tokens are compared, not only the accepted ones, because few of a random
- * head are accepted. */
+ * head are accepted. And a pass cannot start before the results of the one before were read. */
 #define _XOPEN_SOURCE 700
 #include "invariants.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { SLOTS = 3, BANS = 5 };
 
@@ -77,6 +81,37 @@ static void same_drafts(const char *name, const char *assistant)
     inv_model_close(&m);
 }
 
+/* A second pass may not start before the results of the first were waited for: they would be lost.
+ * It is a defect of the engine, so the program ends. */
+static void started_twice(void)
+{
+    inv_model m = inv_model_golden("qwen35-dense", NULL, 1);
+    const ft_engine_params p = inv_params(0);
+    for (int waits = 0; waits < 2; waits++) {
+        int status = 0;
+        const pid_t child = fork();
+        if (!child) {
+            ft_engine *e = inv_engine(&m, &p);
+            ft_seq *seq = ft_slot_new(e)->seq;
+            ft_err err;
+            if (!freopen("/dev/null", "w", stderr)) _exit(1);
+            for (int i = 0; i < 2; i++) {
+                ft_seq_reserve(seq, 1);
+                ft_rows_span(ft_runner_rows(e->runner), seq, 1, false);
+                ft_runner_trunk_begin(e->runner);
+                if (waits && ft_runner_wait(e->runner, &err)) _exit(1);
+                ft_seq_accept(seq, 1);
+            }
+            _exit(0);
+        }
+        check(waitpid(child, &status, 0) == child, "no child");
+        check(waits ? WIFEXITED(status) && !WEXITSTATUS(status)
+                    : WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT,
+              "a second pass%s: status %x", waits ? " after the first" : "", (unsigned)status);
+    }
+    inv_model_close(&m);
+}
+
 int main(void)
 {
     if (getenv("FT_TEST_DEV") && strcmp(getenv("FT_TEST_DEV"), "cpu")) return inv_end();
@@ -84,5 +119,6 @@ int main(void)
     same_drafts("qwen35-moe", NULL);
     same_drafts("gemma4-edge", "gemma4-edge-assistant");
     same_drafts("gemma4-dense", "gemma4-dense-assistant");
+    started_twice();
     return inv_end();
 }

@@ -86,8 +86,8 @@ static void start_response(far_response *f, ft_slot *s, int i, int way, int V)
     inv_prompt(ids, n, V, 5 + (uint64_t)i);
     memcpy(f->r.id, ids, sizeof *ids * (size_t)n);
     if (i >= 4 || way == 3)
-        j.mask = (ft_mask){&f->mask,  toy_allow, toy_allows, toy_accept,
-                           toy_clone, toy_copy,  ft_free,    NULL};
+        j.mask = (ft_mask){&f->mask, toy_allow, toy_allows, toy_accept, toy_clone,
+                           toy_copy, ft_free,   NULL,       NULL};
     j.prompt = ids;
     j.n_prompt = n;
     j.emit = far_emit;

@@ -77,7 +77,8 @@ static void constrained_response(inv_response *r, const inv_model *m, ft_engine_
 {
     int32_t ids[PROMPT];
     toy t = {0};
-    j.mask = (ft_mask){&t, toy_allow, toy_allows, toy_accept, toy_clone, toy_copy, ft_free, NULL};
+    j.mask =
+        (ft_mask){&t, toy_allow, toy_allows, toy_accept, toy_clone, toy_copy, ft_free, NULL, NULL};
     j.draft_max = p.draft_max;
     inv_prompt(ids, PROMPT, m->m->V, 3);
     inv_oracle o = {.silent = 3, .rng = {(uint64_t)p.draft_max}};

@@ -257,6 +257,16 @@ static void damaged(void)
     opens("qwen35-dense", NULL, &(change){.scale = "blk.0.ffn_down.scale", .n_scale = 1}, NULL);
     opens("qwen35-dense", NULL, &(change){.scale = "blk.0.ffn_down.scale", .n_scale = 3},
           "blk.0.ffn_down.scale is [3, 1, 1, 1], want [1, 1, 1, 1]");
+    opens("qwen35-dense", NULL, &(change){.scale = "blk.4.nextn.eh_proj.scale", .n_scale = 1},
+          NULL);
+    opens("qwen35-dense", NULL, &(change){.scale = "blk.4.nextn.eh_proj.scale", .n_scale = 3},
+          "blk.4.nextn.eh_proj.scale is [3, 1, 1, 1], want [1, 1, 1, 1]");
+    opens("qwen35-dense", NULL, &(change){.scale = "blk.4.nextn.other.scale", .n_scale = 1},
+          "blk.4.nextn.other.scale belongs to a matrix that is missing");
+    /* of fused gate and up matrices */
+    opens("gemma4-moe", NULL, &(change){.scale = "blk.0.ffn_up_exps.scale", .n_scale = 16}, NULL);
+    opens("gemma4-moe", NULL, &(change){.scale = "blk.0.ffn_up_exps.scale", .n_scale = 3},
+          "blk.0.ffn_up_exps.scale is [3, 1, 1, 1], want [16, 1, 1, 1]");
     inv_model m = inv_model_golden("gemma4-edge", NULL, 1);
     opens("gemma4-edge-assistant", &m, &(change){0}, NULL);
     opens("gemma4-edge-assistant", &m, &(change){.repeated = "masked_embd_ordering"},

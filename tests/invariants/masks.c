@@ -1,9 +1,11 @@
 /* tests/invariants/masks.c - a mask that takes long delays its own sequence only, and changes no
  * id: other sequences get tokens while it is computed, and all have the ids that they have with
- * masks that are ready at once. A response can be cancelled while its mask is computed. */
+ * masks that are ready at once, which are not left to another thread. A response can be cancelled
+ * while its mask is computed. */
 #define _XOPEN_SOURCE 700
 #include "invariants.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <time.h>
 #include <unistd.h>
@@ -12,6 +14,8 @@ enum { HANG_S = 900, SLOTS = 4, TOKENS = 20 };
 
 static atomic_int others;      /* tokens of the sequence without a mask */
 static atomic_bool others_end; /* it has all of its tokens */
+static atomic_int elsewhere;   /* masks that were not computed on the engine's thread */
+static pthread_t engine_thread;
 
 /* ---- a constraint: the allowed ids depend on the last id and on the number of ids ---- */
 
@@ -45,6 +49,7 @@ static bool toy_allow(void *user, uint32_t *bits, int32_t V)
 {
     toy *t = user;
     const int now = atomic_load(&others);
+    if (!pthread_equal(pthread_self(), engine_thread)) atomic_fetch_add(&elsewhere, 1);
     if (t->begun) atomic_store(t->begun, true);
     while (t->delay == BEHIND && atomic_load(&others) < now + 2 && !atomic_load(&others_end))
         nap(50);
@@ -80,9 +85,15 @@ static void toy_stop(void *user)
     atomic_store(((toy *)user)->stopped, true);
 }
 
+static bool toy_quick(void *user)
+{
+    return ((const toy *)user)->delay == AT_ONCE;
+}
+
 static ft_mask toy_mask(toy *t)
 {
-    return (ft_mask){t, toy_allow, toy_allows, toy_accept, toy_clone, toy_copy, ft_free, toy_stop};
+    return (ft_mask){t,        toy_allow, toy_allows, toy_accept, toy_clone,
+                     toy_copy, ft_free,   toy_stop,   toy_quick};
 }
 
 /* ---- beside others ---- */
@@ -133,7 +144,10 @@ static void beside(const inv_model *m, int kind, int draft_max)
 {
     static inv_response ready[SLOTS], late[SLOTS];
     static const delay delays[] = {BEHIND, RANDOM};
+    atomic_store(&elsewhere, 0);
     run_all(m, kind, draft_max, AT_ONCE, ready);
+    check(!atomic_load(&elsewhere), "%s, kind %d: %d masks that take no time on another thread",
+          m->name, kind, atomic_load(&elsewhere));
     for (size_t k = 0; k < FT_COUNT(delays); k++) {
         run_all(m, kind, draft_max, delays[k], late);
         for (int i = 0; i < SLOTS; i++)
@@ -141,6 +155,7 @@ static void beside(const inv_model *m, int kind, int draft_max)
                   "%s, kind %d, %d draft tokens, delay %d: slot %d has another id at %d", m->name,
                   kind, draft_max, (int)delays[k], i, inv_first_difference(&ready[i], &late[i]));
     }
+    check(atomic_load(&elsewhere), "%s, kind %d: no mask on another thread", m->name, kind);
 }
 
 /* ---- leaving ---- */
@@ -180,6 +195,7 @@ int main(void)
         const char *model, *assistant;
     } models[] = {{"qwen35-dense", NULL}, {"gemma4-dense", "gemma4-dense-assistant"}};
     alarm(HANG_S);
+    engine_thread = pthread_self();
     for (size_t i = 0; i < FT_COUNT(models); i++) {
         inv_model m = inv_model_golden(models[i].model, models[i].assistant, 1);
         for (int kind = 0; kind < 3; kind++)

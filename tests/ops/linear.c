@@ -245,6 +245,7 @@ static void moe(ft_optest *t, const int *n)
     ft_experts e = {.E = E, .F = F, .act = n[7] ? FT_GELU : FT_SILU};
     if (fused) {
         e.gate_up = t_weight(t, type, 2 * F, D, E);
+        e.gate_up.scale = t_vec(t, E, 0.5, 2).p;
     } else {
         e.gate = t_weight(t, type, F, D, E);
         if (!n[8]) e.up = t_weight(t, type, F, D, E);
