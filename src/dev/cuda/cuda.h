@@ -46,7 +46,7 @@ enum {
     FT_CUDA_HADAMARD = 64,
     FT_CUDA_GRAPHS = 2048, /* maximum number of captured steps */
     FT_CUDA_STAGES = 4,
-    FT_CUDA_KERNELS = 256,
+    FT_CUDA_KERNELS = 512,
     FT_CUDA_BLOCK = 2 << 20,         /* cudaMalloc rounds larger allocations up to this */
     FT_CUDA_PART_BYTES = 256 << 20,  /* maximum size of the partial results of attention */
     FT_CUDA_EXPAND_BYTES = 64 << 20, /* and of expanded pages of the KV cache */

@@ -2,12 +2,25 @@
  * A warp packs a unit, a lane its four pieces: what the lane reads in a product. */
 #include "dev/cuda/product/pack.cuh"
 
-/* Eight 4-bit codes as nib() reads them. */
-__device__ __forceinline__ uint32_t pack_nib(const int *q)
+/* Eight codes of 4 + `more` bits as code_pair() reads them: v gets four bits of each, and the
+ * result has the others: for pairs 2c and 2c + 1 from bit 2 * more * c on, in both half-words. */
+__device__ __forceinline__ uint32_t pack_code_pairs(const int *q, int more, uint32_t &v)
 {
-    uint32_t v = 0;
-    for (int j = 0; j < 8; j++) v |= (uint32_t)(q[j] & 15) << (4 * (j / 2) + 16 * (j % 2));
-    return v;
+    uint32_t others = 0;
+    v = 0;
+    for (int j = 0; j < 8; j++) {
+        const int pair = j / 2, half = 16 * (j % 2), odd = pair % 2;
+        const uint32_t code = (uint32_t)q[j], mask = (1u << more) - 1;
+        v |= (odd ? code >> more : code & 15) << (4 * pair + half);
+        others |= (odd ? code & mask : code >> 4 << more) << (2 * more * (pair / 2) + half);
+    }
+    return others;
+}
+
+/* Four bytes in the order 0 2 1 3. */
+__device__ __forceinline__ uint32_t pack_bytes(const int *q)
+{
+    return (uint32_t)q[0] | (uint32_t)q[2] << 8 | (uint32_t)q[1] << 16 | (uint32_t)q[3] << 24;
 }
 
 /* As signs and magnitudes: FP4 has them already, IQ4 and TQ4_1S order their codes by value. */
@@ -232,32 +245,33 @@ __device__ static piece_codes codes(int type, const piece &p)
  */
 __device__ static void pack_codes(int type, uint8_t *u, const piece p[2][2], int lane)
 {
-    uint32_t *q = (uint32_t *)u + 4 * lane, high[2] = {0, 0};
+    uint32_t *q = (uint32_t *)u + 4 * lane, others[2] = {0, 0};
     const int g = lane >> 2, t = lane & 3, as = packed_as(type);
     for (int h = 0; h < 2; h++)
         for (int i = 0; i < 2; i++) {
             const piece_codes c = codes(type, p[h][i]);
-            int top[8];
-            for (int j = 0; j < 8; j++) top[j] = c.q[j] >> 4;
-            uint32_t v = pack_nib(c.q);
+            const int more = as == FT_Q5_K ? 1 : as == FT_Q6_K ? 2 : 0;
+            uint32_t v = 0;
             switch (as) {
             case FT_Q4_K:
             case FT_Q5_K:
                 if (!t)
-                    ((uint32_t *)(u + (as == FT_Q4_K ? 512 : 640)))[4 * g + 2 * i + h] =
-                        bf_bits(c.s) | bf_bits(c.m) << 16;
-                for (int j = 0; j < 8; j++)
-                    high[0] |= (uint32_t)(top[j] & 1) << (8 * h + 4 * i + j / 2 + 16 * (j % 2));
+                    ((uint32_t *)(u + (more ? 640 : 512)))[4 * g + 2 * i + h] =
+                        bf_bits(c.s * code_scale(4 - more)) | bf_bits(c.m / CODE_FACTOR) << 16;
+                others[0] |= pack_code_pairs(c.q, more, v) << (8 * h + 4 * i);
                 break;
             case FT_Q6_K:
-                put_scale_16(u + 768, c.s, h, i, lane);
-                for (int j = 0; j < 8; j++)
-                    high[h] |= (uint32_t)(top[j] & 3) << (8 * i + 2 * (j / 2) + 16 * (j % 2));
+                put_scale_16(u + 768, c.s * code_scale(4 - more), h, i, lane);
+                others[h] |= pack_code_pairs(c.q, more, v) << 8 * i;
+                break;
+            case FT_Q4_0:
+                put_scale_32(u + 512, c.s * code_scale(4), h, i, lane);
+                pack_code_pairs(c.q, more, v);
                 break;
             case FT_Q8_0:
-                put_scale_32(u + 1024, c.s, h, i, lane);
-                ((uint32_t *)(u + 512 * h))[4 * lane + 2 * i] = v;
-                ((uint32_t *)(u + 512 * h))[4 * lane + 2 * i + 1] = pack_nib(top);
+                put_scale_32(u + 1024, c.s * code_scale(0), h, i, lane);
+                for (int j = 0; j < 2; j++)
+                    ((uint32_t *)(u + 512 * h))[4 * lane + 2 * i + j] = pack_bytes(c.q + 4 * j);
                 continue;
             case FT_NVFP4:
             case FT_TQ4_1S: put_scale_16(u + 512, c.s, h, i, lane); break;
@@ -267,8 +281,8 @@ __device__ static void pack_codes(int type, uint8_t *u, const piece p[2][2], int
                 v = pack_signed(as, c.q);
             q[2 * h + i] = v;
         }
-    if (as == FT_Q5_K) ((uint32_t *)(u + 512))[lane] = high[0];
-    if (as == FT_Q6_K) ((uint2 *)(u + 512))[lane] = make_uint2(high[0], high[1]);
+    if (as == FT_Q5_K) ((uint32_t *)(u + 512))[lane] = others[0];
+    if (as == FT_Q6_K) ((uint2 *)(u + 512))[lane] = make_uint2(others[0], others[1]);
 }
 
 /* Codes of two and three bits. */
@@ -293,15 +307,17 @@ __device__ static void pack_low(int type, uint8_t *u, const piece p[2][2], int l
             switch (as) {
             case FT_Q2_K:
                 if (!(t & 1)) u[256 + 4 * row + 2 * h + t / 2] = (uint8_t)c.sub;
-                if (!t && !h) ((uint32_t *)(u + 320))[row] = bf_bits(c.s) | bf_bits(c.m) << 16;
+                if (!t && !h)
+                    ((uint32_t *)(u + 320))[row] =
+                        bf_bits(c.s * code_scale(6)) | bf_bits(c.m / CODE_FACTOR) << 16;
                 break;
             case FT_Q3_K:
                 if (!(t & 1)) u[384 + 4 * row + 2 * h + t / 2] = (uint8_t)c.sub;
                 if (!t && !h) ((uint16_t *)(u + 448))[row] = (uint16_t)bf_bits(c.s);
                 break;
             case FT_TQ3_1S: put_scale_16(u + 384, c.s, h, i, lane); break;
-            default:
-                if (!t && !h) ((uint16_t *)(u + 256))[row] = (uint16_t)bf_bits(c.s);
+            default: /* TQ2_0 */
+                if (!t && !h) ((uint16_t *)(u + 256))[row] = (uint16_t)bf_bits(c.s * code_scale(6));
             }
         }
     ((uint2 *)u)[lane] = make_uint2(q[0], q[1]);

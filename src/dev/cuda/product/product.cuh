@@ -1,4 +1,4 @@
-/* dev/cuda/product/product.cuh - y = x W^T on tensor cores: four kernels with the same order of
+/* dev/cuda/product/product.cuh - y = x W^T on tensor cores: five kernels with the same order of
  * sums. The columns of a product are cut into PARTS runs of units. A part is one chain of m16n8k16
  * products, unit after unit; the parts are then added in order. Which kernel computes a row, how
  * many other rows there are and which of them share a tile does not change the result: it is
@@ -7,6 +7,7 @@
  *   product_split few rows: a block has 1 or 2 tiles of weights, a warp computes one part.
  *                       Every weight is read once for up to 64 rows; the parts are added in shared
  *                       memory.
+ *   product_stream up to four rows: a block has many tiles of weights, a warp one part of each.
  *   product_short few rows and at most eight units of columns: a warp computes all parts of a
  *                       tile.
  *   product_rows_wgmma many rows: a warpgroup has 4 tiles of weights and 64 or 128 rows of
@@ -14,9 +15,9 @@
  *   product_rows_mma many rows on GPUs without warpgroup instructions: a warp has 2 tiles and 32 or
  *                       64 rows.
  *
- * All but the second support one matrix, several that read the same x, a pair (gate, up) whose
- * results are joined by an activation, and experts: then a block's rows are given by an item of a
- * list. */
+ * All but product_short support one matrix, several that read the same x, a pair (gate, up) whose
+ * results are joined by an activation, and experts (not product_stream): then a block's rows are
+ * given by an item of a list. */
 #ifndef FT_DEV_CUDA_PRODUCT_CUH
 #define FT_DEV_CUDA_PRODUCT_CUH
 
@@ -190,10 +191,11 @@ __device__ __forceinline__ ft_wview view_of(const ft_seg &s, int expert)
     return w;
 }
 
-__device__ __forceinline__ float scale_of(const ft_seg &s, int expert)
+/* What results are multiplied with. */
+template <class W> __device__ __forceinline__ float scale_of(const ft_seg &s, int expert)
 {
     const float *at = expert < 0 ? s.shared_scale : s.scale ? s.scale + expert : NULL;
-    return at ? __ldg(at) : 1.0f;
+    return at ? __ldg(at) * W::FACTOR : W::FACTOR;
 }
 
 __device__ __forceinline__ void put_result(const ft_product &p, const ft_seg &s, int row, int o,
@@ -240,12 +242,12 @@ template <class S> __device__ __forceinline__ bool tile_at(const ft_product &p, 
  * the previous kernel still runs. The parts are added in the same shared memory. The limit of this
  * kernel is its number of instructions: a chunk is handled with as few as possible.
  *
- * On an H200, one row, Q4_K (a plain read reaches 4.66 TB/s): 248320 x 5120 4.1 TB/s, 89 %; 16480 x
- * 5120 3.3 TB/s, 71 %; gate and up 2 x 17408 x 5120 3.4 TB/s, 72 %; 5120 x 6144 and 5120 x 17408
- * together 2.6 TB/s, 55 %. A unit of a tile takes 83 instructions, 68 of them for decoding, a block
- * about 380 per warp; schedulers issue in 67 of 100 cycles. Short products are mostly latency: 2 us
- * pass between two dependent kernels, and 320 tiles do not divide evenly among 132 multiprocessors.
- * docs/why/0006 lists what did not help. */
+ * On an H200, one row, Q4_K, before product_stream (a plain read reaches 4.66 TB/s): 248320 x 5120
+ * 4.1 TB/s, 89 %; 16480 x 5120 3.3 TB/s, 71 %; gate and up 2 x 17408 x 5120 3.4 TB/s, 72 %; 5120 x
+ * 6144 and 5120 x 17408 together 2.6 TB/s, 55 %. A unit of a tile takes 61 instructions, a block
+ * about 380 per warp. Short products are mostly latency: 2 us pass between two dependent kernels,
+ * and 320 tiles do not divide evenly among 132 multiprocessors. docs/why/0006 and 0031 list what
+ * did not help. */
 constexpr int split_chunk(int bytes, int tiles)
 {
     return bytes < 1024 ? 4 / tiles : 1;
@@ -382,8 +384,8 @@ __device__ __forceinline__ void add_parts(const ft_product &p, const block_of &b
     typedef split_shape<W, MT, LARGE_SMEM_HERE> shape;
     enum { STEP = shape::STEP };
     const int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
-    const float s0 = scale_of(p.glu ? p.seg[0] : *b.s, b.expert);
-    const float s1 = p.glu ? scale_of(p.seg[1], b.expert) : 1.0f;
+    const float s0 = scale_of<W>(p.glu ? p.seg[0] : *b.s, b.expert);
+    const float s1 = p.glu ? scale_of<W>(p.seg[1], b.expert) : 1.0f;
     __syncwarp();
 #pragma unroll
     for (int i = 0; i < NT; i++) {
@@ -581,6 +583,8 @@ static dim3 product_grid(ft_product *p, int mt, int tokens, int items)
                                 : ft_blocks((size_t)p->T, (size_t)tokens));
 }
 
+#include "dev/cuda/product/stream.cuh"
+
 /* Many rows without warpgroup instructions, if the tiles fill the GPU; else false. */
 template <class W> static bool product_tiled(ft_cuda *c, ft_product *p, int tokens, int items)
 {
@@ -602,6 +606,8 @@ template <class W> static bool product_tiled(ft_cuda *c, ft_product *p, int toke
  * rows (8 or 16; ROWS_FEW if there are many) and at most `items` of them. */
 template <class W> static void product_launch(ft_cuda *c, ft_product *p, int tokens, int items)
 {
+    if constexpr (W::BYTES < 4000)
+        if (tokens == 8 && stream_launch<W>(c, p)) return;
     if constexpr (short_type(W::BYTES))
         if (is_short(c, p, W::BYTES, tokens, items)) return short_launch<W>(c, p, tokens, items);
     if (product_tiled<W>(c, p, tokens, items)) return;

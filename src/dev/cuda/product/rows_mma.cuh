@@ -150,8 +150,9 @@ __device__ __forceinline__ void warps_put(const ft_product &p, const block_of &b
     const int first = warp / WARPS_ACROSS * (S::R / WARPS_DOWN) + 2 * t;
     const int j0 = warp % WARPS_ACROSS * 2;
     const int o0 = warps_tile(p, b, j0) * TILE_N + g, o1 = warps_tile(p, b, j0 + 1) * TILE_N + g;
-    const float s0 = scale_of(p.glu ? p.seg[0] : *b.s, b.expert);
-    const float s1 = p.glu ? scale_of(p.seg[1], b.expert) : s0;
+    typedef typename S::weights W;
+    const float s0 = scale_of<W>(p.glu ? p.seg[0] : *b.s, b.expert);
+    const float s1 = p.glu ? scale_of<W>(p.seg[1], b.expert) : s0;
 #pragma unroll
     for (int i = 0; i < 2 * S::GROUPS; i++) {
         const int at = first + i / 2 * 8 + i % 2;

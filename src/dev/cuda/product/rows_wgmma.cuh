@@ -303,11 +303,12 @@ __device__ __forceinline__ void rows_put_fours(const ft_product &p, const block_
 }
 
 /* Stores a warpgroup's 64 outputs of all rows. */
+template <class W>
 __device__ __forceinline__ void rows_put(const ft_product &p, const block_of &b, const float *out)
 {
     const int me = threadIdx.x & 127, row = me >> 4, c = 4 * (me & 15), n = b.s->w.n;
     const int o = (b.at * 2 + (threadIdx.x >> 7)) * 64 + c;
-    const float scale = scale_of(*b.s, b.expert);
+    const float scale = scale_of<W>(*b.s, b.expert);
     float *y = b.s->y + o;
     out += c;
     if (o + 4 <= n && b.s->rs % 4 == 0 && (uintptr_t)y % 16 == 0) {
@@ -321,13 +322,14 @@ __device__ __forceinline__ void rows_put(const ft_product &p, const block_of &b,
 
 /* Gates and ups are adjacent. A thread makes 16 bytes of a row's bf16 copy: the pairs of outputs
  * that are adjacent there. */
+template <class W>
 __device__ __forceinline__ void rows_put_pair(const ft_product &p, const block_of &b,
                                               const float *out, int results)
 {
     const int me = threadIdx.x, piece = me & 7, c = (piece & 4) << 3 | (piece & 3) << 1;
     const ft_seg &s = p.seg[0];
     const int o = b.at * 64 + c;
-    const float s0 = scale_of(s, b.expert), s1 = scale_of(p.seg[1], b.expert);
+    const float s0 = scale_of<W>(s, b.expert), s1 = scale_of<W>(p.seg[1], b.expert);
     for (int i = me >> 3; i < b.n; i += 32) {
         const int row = row_y(p, b, i);
         const float *gate = out + i * ROWS_PITCH + c, *up = gate + results;
@@ -370,9 +372,9 @@ template <class S> __device__ __forceinline__ void rows_multiply(const ft_produc
         rows_spread(out + group * S::RESULTS, sum);
         rows_meet(p.glu, group);
         if (p.glu)
-            rows_put_pair(p, b, out, S::RESULTS);
+            rows_put_pair<typename S::weights>(p, b, out, S::RESULTS);
         else
-            rows_put(p, b, out + group * S::RESULTS);
+            rows_put<typename S::weights>(p, b, out + group * S::RESULTS);
     }
 }
 #endif

@@ -25,12 +25,12 @@ constexpr bool short_type(int unit)
 }
 
 /* Stores the results of a tile. */
-template <int NT>
+template <class W, int NT>
 __device__ __forceinline__ void put_tile(const ft_product &p, const block_of &b,
                                          const float (&sum)[NT][4], int tile)
 {
     const int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
-    const float scale = scale_of(p.seg[0], b.expert);
+    const float scale = scale_of<W>(p.seg[0], b.expert);
 #pragma unroll
     for (int i = 0; i < NT; i++)
 #pragma unroll
@@ -100,7 +100,7 @@ __global__ void __launch_bounds__(32 * SHORT_WARPS, NT == 1 ? 4 : 2)
         }
     }
 
-    put_tile<NT>(p, b, sum, tile);
+    put_tile<W, NT>(p, b, sum, tile);
 }
 
 /* Whether this kernel applies, and there is enough work for one warp per tile. */

@@ -8,7 +8,14 @@
  *
  * A weight is decoded to bf16: w = round(q * s - m), with s and m rounded to bf16 when it was
  * packed. The squared error of that is about 3e-6 of the squared weights, far below the
- * quantisation error. Plain numbers are exact: BF16 as it is, F16 and F32 as two bf16 parts. */
+ * quantisation error. Plain numbers are exact: BF16 as it is, F16 and F32 as two bf16 parts.
+ *
+ * An integer code is a bf16 number without an instruction to convert it: a number whose exponent
+ * bits are 0 or 1 is its low eight bits times 2^-133. Only a mask is needed to separate a code from
+ * its neighbours, which may lie below it too; scales are stored multiplied with what that makes of
+ * a code (code_scale). To keep them in the range of bf16, decoded weights are CODE_FACTOR times too
+ * small, and results are multiplied with it. All of these are powers of two, so no bit of a result
+ * changes. */
 #ifndef FT_DEV_CUDA_WEIGHTS_CUH
 #define FT_DEV_CUDA_WEIGHTS_CUH
 
@@ -57,10 +64,20 @@ __device__ __forceinline__ uint32_t plus2(uint32_t a, uint32_t c)
 enum : uint32_t {
     MAGIC = 0x43004300u,     /* 128 | small: 128 + small */
     MINUS_128 = 0xc300c300u, /* subtracts the 128 again */
-    MINUS_136 = 0xc308c308u,
     MINUS_160 = 0xc320c320u,
+    TIMES_4 = 0x40804080u,
+    TIMES_8 = 0x41004100u,
     TIMES_16 = 0x41804180u,
+    MINUS_BIT_7 = 0x80808080u, /* minus the code of bit 7 alone: half of a range that ends there */
 };
+
+#define CODE_FACTOR 4294967296.0f /* 2^32 */
+
+/* What a scale is stored multiplied with for codes whose lowest bit is `bit`. */
+__host__ __device__ constexpr float code_scale(int bit)
+{
+    return 0x1p101f / (float)(1 << bit); /* 2^133 / CODE_FACTOR / 2^bit */
+}
 
 /* The same half twice. This form is free: fma2 can take one half for both operands. */
 __device__ __forceinline__ uint32_t dup_lo(uint32_t w)
@@ -105,10 +122,23 @@ template <class V> __device__ __forceinline__ V get(const uint8_t *p, int i)
  * parts of a weight, TABLE entries of its codebook (weights_low.cuh). */
 template <int BYTES_, int XP_ = 1, int WP_ = 1, int TABLE_ = 0> struct layout {
     enum { BYTES = BYTES_, XP = XP_, WP = WP_, TABLE = TABLE_ };
+    static constexpr float FACTOR = 1.0f; /* of results */
 };
 
-/* Q4_K, and Q4_1: codes, then for each row and half s and -m. */
-struct Q4K : layout<640> {
+/* Layouts of integer codes. */
+template <int BYTES_> struct code_layout : layout<BYTES_> {
+    static constexpr float FACTOR = CODE_FACTOR;
+};
+
+/* Pair j of eight 4-bit codes: value 2j at bit 4j, value 2j + 1 at bit 16 + 4j. An even pair is a
+ * number from bit 0 on, an odd one from bit 4 on. */
+__device__ __forceinline__ uint32_t code_pair(uint32_t v, int j)
+{
+    return (j / 2 ? v >> 8 : v) & (j % 2 ? 0x00f000f0u : 0x000f000fu);
+}
+
+/* Q4_K, and Q4_1: codes, then for each row and half s (for odd pairs) and -m. */
+struct Q4K : code_layout<640> {
     struct regs {
         uint4 q, s;
     };
@@ -123,10 +153,10 @@ struct Q4K : layout<640> {
         const uint32_t s[2] = {h ? r.s.y : r.s.x, h ? r.s.w : r.s.z};
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            const uint32_t sc = dup_lo(s[i]), mn = dup_hi(s[i]);
+            const uint32_t odd = dup_lo(s[i]), even = mul2(odd, TIMES_16), mn = dup_hi(s[i]);
 #pragma unroll
             for (int j = 0; j < 4; j++)
-                f->a[j / 2][i + 2 * (j % 2)] = fma2(plus2(nib(q[i], j), MINUS_128), sc, mn);
+                f->a[j / 2][i + 2 * (j % 2)] = fma2(code_pair(q[i], j), j % 2 ? odd : even, mn);
         }
     }
 };
@@ -138,67 +168,74 @@ __device__ __forceinline__ uint32_t scale_16(const uint4 &s, int h, int i, int l
     return lane & 2 ? dup_hi(both) : dup_lo(both);
 }
 
-/* Four-bit codes, then the bits above them (High: of a lane), then 16 bytes of scales for rows g
- * and g + 8. */
-template <class High> struct codes_above : layout<640 + 32 * sizeof(High)> {
+/* Four bits of each code, then the other one or two (More: those of a lane), then 16 bytes of
+ * scales for rows g and g + 8. Of an even pair these are the highest bits, of an odd pair the
+ * lowest: so both kinds of pairs are numbers that begin or end at a bit of their own, and one shift
+ * brings the bits of two pairs to their places. */
+template <class More> struct longer_codes : code_layout<640 + 32 * sizeof(More)> {
+    enum { MORE = sizeof(More) / 4 }; /* bits */
     struct regs {
         uint4 q, s;
-        High h;
+        More h;
     };
     __device__ static void load(regs &r, const uint8_t *p, int lane)
     {
         r.q = get<uint4>(p, lane);
-        r.h = get<High>(p + 512, lane);
-        r.s = get<uint4>(p + 512 + 32 * sizeof(High), lane >> 2);
+        r.h = get<More>(p + 512, lane);
+        r.s = get<uint4>(p + 512 + 32 * sizeof(More), lane >> 2);
     }
-    /* pair j of the codes q, with the bits of `top` from bit `at` on, as far as the mask has them
-     */
-    __device__ __forceinline__ static uint32_t pair(uint32_t q, int j, uint32_t top, int at,
-                                                    uint32_t mask)
+    /* pair j of the codes q; from bit `at` of `more` on are the bits of the odd pair, then those of
+     * the even one before it */
+    __device__ __forceinline__ static uint32_t pair(uint32_t q, int j, uint32_t more, int at)
     {
-        return and_or(at < 4 ? top << (4 - at) : top >> (at - 4), mask, nib(q, j));
+        const int to = 4 - MORE;
+        const uint32_t mask = (0x00010001u << MORE) - 0x00010001u;
+        const uint32_t bits = at < to ? more << (to - at) : more >> (at - to);
+        return and_or(bits, j % 2 ? mask << to : mask << 4, code_pair(q, j));
     }
 };
 
-/* Q5_K, Q5_1 and Q5_0 (m = 16 s): the fifth bits follow the codes; bit 4c + j of a half-word is
- * pair j of row half c. For each row and half s and -m. */
-struct Q5K : codes_above<uint32_t> {
+/* Q5_K, Q5_1 and Q5_0 (m = 16 s): bits 8h + 4i + 2c.. of a half-word of `h` belong to pairs 2c and
+ * 2c + 1 of row i and half h. For each row and half s (for odd pairs) and -m. */
+struct Q5K : longer_codes<uint32_t> {
     __device__ static void frag(ft_frag *f, const regs &r, int h, int lane)
     {
         const uint32_t q[2] = {h ? r.q.z : r.q.x, h ? r.q.w : r.q.y};
         const uint32_t s[2] = {h ? r.s.y : r.s.x, h ? r.s.w : r.s.z};
-        const uint32_t top = h ? r.h >> 8 : r.h;
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            const uint32_t sc = dup_lo(s[i]), mn = dup_hi(s[i]);
+            const uint32_t odd = dup_lo(s[i]), even = mul2(odd, TIMES_8), mn = dup_hi(s[i]);
 #pragma unroll
             for (int j = 0; j < 4; j++) {
-                const uint32_t v = pair(q[i], j, top, 4 * i + j, 0x00100010u);
-                f->a[j / 2][i + 2 * (j % 2)] = fma2(plus2(v, MINUS_128), sc, mn);
+                const uint32_t v = pair(q[i], j, r.h, 8 * h + 4 * i + 2 * (j / 2));
+                f->a[j / 2][i + 2 * (j % 2)] = fma2(v, j % 2 ? odd : even, mn);
             }
         }
     }
 };
 
-/* Q6_K: two more bits for each value, and a scale for every 16 columns. */
-struct Q6K : codes_above<uint2> {
+/* Q6_K: two more bits for each value, a word of them for each half, and a scale (for odd pairs) for
+ * every 16 columns. Codes are 32 too large. */
+struct Q6K : longer_codes<uint2> {
     __device__ static void frag(ft_frag *f, const regs &r, int h, int lane)
     {
         const uint32_t q[2] = {h ? r.q.z : r.q.x, h ? r.q.w : r.q.y};
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            const uint32_t sc = scale_16(r.s, h, i, lane);
+            const uint32_t odd = scale_16(r.s, h, i, lane), even = mul2(odd, TIMES_4);
+            const uint32_t off = mul2(odd, MINUS_BIT_7);
 #pragma unroll
             for (int j = 0; j < 4; j++) {
-                const uint32_t v = pair(q[i], j, h ? r.h.y : r.h.x, 8 * i + 2 * j, 0x00300030u);
-                f->a[j / 2][i + 2 * (j % 2)] = mul2(plus2(v, MINUS_160), sc);
+                const uint32_t v = pair(q[i], j, h ? r.h.y : r.h.x, 8 * i + 4 * (j / 2));
+                f->a[j / 2][i + 2 * (j % 2)] = fma2(v, j % 2 ? odd : even, off);
             }
         }
     }
 };
 
-/* Q8_0: q + 128 as two nibbles each: low nibbles of a row, high nibbles of a row. */
-struct Q8 : layout<1088> {
+/* Q8_0: bytes q + 128, four columns in the order 0 2 1 3 in a word; then a scale for each row and
+ * half. */
+struct Q8 : code_layout<1088> {
     struct regs {
         uint4 q[2];
         uint2 s;
@@ -212,21 +249,21 @@ struct Q8 : layout<1088> {
     __device__ static void frag(ft_frag *f, const regs &r, int h, int lane)
     {
         const uint4 v = h ? r.q[1] : r.q[0];
-        const uint32_t lo[2] = {v.x, v.z}, hi[2] = {v.y, v.w}, s[2] = {r.s.x, r.s.y};
+        const uint32_t q[2][2] = {{v.x, v.y}, {v.z, v.w}}, s[2] = {r.s.x, r.s.y};
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            const uint32_t sc = h ? dup_hi(s[i]) : dup_lo(s[i]), off = mul2(sc, MINUS_128);
+            const uint32_t sc = h ? dup_hi(s[i]) : dup_lo(s[i]), off = mul2(sc, MINUS_BIT_7);
 #pragma unroll
             for (int j = 0; j < 4; j++) {
-                const uint32_t u = fma2(plus2(nib(hi[i], j), MINUS_136), TIMES_16, nib(lo[i], j));
+                const uint32_t u = __byte_perm(q[i][j / 2], 0, j % 2 ? 0x4341 : 0x4240);
                 f->a[j / 2][i + 2 * (j % 2)] = fma2(u, sc, off);
             }
         }
     }
 };
 
-/* Q4_0: codes and one scale a half. */
-struct Q40 : layout<576> {
+/* Q4_0: codes, 8 too large, and one scale (for odd pairs) a half. */
+struct Q40 : code_layout<576> {
     struct regs {
         uint4 q;
         uint2 s;
@@ -241,10 +278,11 @@ struct Q40 : layout<576> {
         const uint32_t q[2] = {h ? r.q.z : r.q.x, h ? r.q.w : r.q.y}, s[2] = {r.s.x, r.s.y};
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            const uint32_t sc = h ? dup_hi(s[i]) : dup_lo(s[i]);
+            const uint32_t odd = h ? dup_hi(s[i]) : dup_lo(s[i]), even = mul2(odd, TIMES_16);
+            const uint32_t off = mul2(odd, MINUS_BIT_7);
 #pragma unroll
             for (int j = 0; j < 4; j++)
-                f->a[j / 2][i + 2 * (j % 2)] = mul2(plus2(nib(q[i], j), MINUS_136), sc);
+                f->a[j / 2][i + 2 * (j % 2)] = fma2(code_pair(q[i], j), j % 2 ? odd : even, off);
         }
     }
 };

@@ -10,18 +10,23 @@
 
 enum : uint32_t {
     MINUS_127_5 = 0xc2ffc2ffu,
-    MINUS_129 = 0xc301c301u,
+    MINUS_BIT_6 = 0x80408040u, /* minus the code of bit 6 alone */
 };
 
-/* Pair j of row i of 2-bit codes: value 2j at bit 8i + 2j, value 2j + 1 at bit 16 + 8i + 2j; 128
- * too large. */
-__device__ __forceinline__ uint32_t two(uint32_t v, int i, int j)
+/* Four pairs of row i of 2-bit codes: value 2j at bit 8i + 2j, value 2j + 1 at bit 16 + 8i + 2j.
+ * sc: the scale of pair 3. */
+__device__ __forceinline__ void put_twos(ft_frag *f, uint32_t v, int i, uint32_t sc, uint32_t off)
 {
-    return and_or(v >> (8 * i + 2 * j), 0x00030003u, MAGIC);
+    v = i ? v >> 8 : v;
+#pragma unroll
+    for (int j = 3; j >= 0; j--) {
+        f->a[j / 2][i + 2 * (j % 2)] = fma2(v & 0x00030003u << 2 * j, sc, off);
+        sc = mul2(sc, TIMES_4);
+    }
 }
 
 /* Q2_K: for every 16 columns of a row a byte, scale and minimum; for a row d and -dmin. */
-struct Q2K : layout<384> {
+struct Q2K : code_layout<384> {
     struct regs {
         uint2 q, s, d;
     };
@@ -41,16 +46,13 @@ struct Q2K : layout<384> {
             const uint32_t b = __byte_perm(s[i], 0, which), off = mul2(d[i], MINUS_128);
             const uint32_t sc = fma2(nib(b, 0), dup_lo(d[i]), dup_lo(off));
             const uint32_t mn = fma2(nib(b, 1), dup_hi(d[i]), dup_hi(off));
-#pragma unroll
-            for (int j = 0; j < 4; j++)
-                f->a[j / 2][i + 2 * (j % 2)] =
-                    fma2(plus2(two(h ? r.q.y : r.q.x, i, j), MINUS_128), sc, mn);
+            put_twos(f, h ? r.q.y : r.q.x, i, sc, mn);
         }
     }
 };
 
 /* TQ2_0, TQ1_0, Q2_0 and Q1_0: codes 0 1 2 3 for -1 0 1 2, and one scale for a row. */
-struct Ternary : layout<288> {
+struct Ternary : code_layout<288> {
     struct regs {
         uint2 q;
         uint32_t s;
@@ -65,10 +67,7 @@ struct Ternary : layout<288> {
 #pragma unroll
         for (int i = 0; i < 2; i++) {
             const uint32_t sc = i ? dup_hi(r.s) : dup_lo(r.s);
-#pragma unroll
-            for (int j = 0; j < 4; j++)
-                f->a[j / 2][i + 2 * (j % 2)] =
-                    mul2(plus2(two(h ? r.q.y : r.q.x, i, j), MINUS_129), sc);
+            put_twos(f, h ? r.q.y : r.q.x, i, sc, mul2(sc, MINUS_BIT_6));
         }
     }
 };
