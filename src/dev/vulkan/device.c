@@ -2,6 +2,7 @@
 #include "dev/vulkan/vulkan.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { GPUS = 32 };
@@ -200,7 +201,8 @@ int ft_dev_vulkan_discrete(void)
 
 static bool device_open(ft_vk *v)
 {
-    static const char *const wanted[] = {BUDGET, "VK_KHR_portability_subset"};
+    static const char *const wanted[] = {BUDGET, "VK_KHR_portability_subset",
+                                         "VK_KHR_pipeline_executable_properties"};
     const char *use[FT_COUNT(wanted) + 1];
     uint32_t n, n_use = 0;
     const float priority = 1;
@@ -211,6 +213,7 @@ static bool device_open(ft_vk *v)
         if (has_extension(all, n, wanted[i])) use[n_use++] = wanted[i];
     v->budget = has_extension(all, n, wanted[0]);
     v->coop = ft_vk_coop_offered(v->instance, v->gpu);
+    const bool has_stats = has_extension(all, n, wanted[2]);
     ft_free(all);
     features_init(&f);
     f.core.features.shaderInt64 = VK_TRUE;
@@ -221,6 +224,12 @@ static bool device_open(ft_vk *v)
         f.v12.pNext = ft_vk_coop_enable(&coop, &f.v12);
         use[n_use++] = FT_VK_COOP;
     }
+    VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR stats = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR,
+        .pNext = f.core.pNext,
+        .pipelineExecutableInfo = VK_TRUE};
+    v->stats = getenv("FT_VK_STATS") && n_use && has_stats;
+    if (v->stats) f.core.pNext = &stats;
     const VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
                                            .queueFamilyIndex = v->family,
                                            .queueCount = 1,
@@ -402,6 +411,12 @@ ft_status ft_dev_vulkan(ft_dev **out, int index, ft_err *err)
         return st;
     }
     ft_vk_coop_check(v);
+    const char *few = getenv("FT_VK_FEW"); /* temporary: source, tiles from which two are taken */
+    v->few_cheap = getenv("FT_VK_CHEAP") != NULL;
+    v->few_source = few ? few[0] - '0' : 0;
+    v->few_skip = v->few_source == 3;
+    if (v->few_skip) v->few_source = 1;
+    v->few_tiles = few && few[1] ? atoi(few + 2) : 1 << 20;
     *out = &v->dev;
     return FT_OK;
 }

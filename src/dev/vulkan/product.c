@@ -76,6 +76,12 @@ static bool coop(const ft_vk *v, const ft_weight *w)
     return v->coop && (w->type == FT_Q4_K || w->type == FT_Q5_K || w->packed);
 }
 
+/* Whether products of T rows read an f16 copy of them. */
+static bool copied(const ft_vk *v, int T)
+{
+    return T > FEW || v->few_source == 1;
+}
+
 /* ---- packed weights ---- */
 
 bool ft_vk_packs(const ft_vk *v, const ft_weight *w)
@@ -122,7 +128,7 @@ static uint64_t halves_of(ft_vk *v, ft_mat x, ft_vk_scratch_id where)
         int32_t x_rs, k;
     } a = {ft_vk_address(x.p), ft_vk_scratch(v, where, (size_t)x.T * (size_t)k * sizeof(uint16_t)),
            x.rs, k};
-    if (a.y)
+    if (a.y && !(v->few_skip && x.T <= FEW))
         FT_VK_RUN(v, FT_VK_HALVES, FT_VK_SPEC(0), a, ft_vk_groups((size_t)k, 8 * 128), (size_t)x.T,
                   1);
     return a.y;
@@ -146,16 +152,29 @@ static coop_args coop_args_of(ft_mat y, ft_mat x, const ft_weight *w, bool acc)
                        .K = 1};
 }
 
-/* Groups of up to 8 nt rows. */
-static void few(ft_vk *v, coop_args *a, const ft_weight *w, uint32_t nt, size_t groups, int experts)
+/* Where few.comp takes x from: SOURCE there. */
+enum { FLOATS, COPY, SHARED };
+
+/* Groups of up to 8 nt rows. halves: the f16 copy of x, or 0. */
+static void few(ft_vk *v, coop_args *a, const ft_weight *w, uint32_t nt, size_t groups, int experts,
+                uint64_t halves)
 {
     const int blocks = w->k / COOP_BLOCK;
+    const bool one = experts == DIRECT || (experts == NO_EXPERTS && a->T == 1);
     const uint32_t share = blocks > 4 ? 8 : blocks > 2 ? 4 : blocks > 1 ? 2 : 1;
+    const uint32_t mt = nt == 1 && w->n >= 16 * v->few_tiles ? 2 : 1;
+    const uint32_t source = halves ? COPY
+                            : v->few_source == SHARED && one && w->k <= 17408 ? SHARED
+                                                                              : FLOATS;
+    const uint32_t width = source == SHARED ? (uint32_t)w->k / 8 : 1;
     const bool fours = a->x % 16 == 0 && a->x_rs % 4 == 0;
-    const size_t n = ft_vk_groups((size_t)w->n, 16 * (8 / share));
+    const size_t n = ft_vk_groups((size_t)w->n, 16 * (8 / share) * mt);
     const size_t x = FT_MIN(n, (size_t)FT_VK_GRID);
+    if (halves) a->x = halves;
     a->rows = experts == DIRECT ? 1 : (int32_t)(8 * nt);
-    ft_vk_dispatch(v, FT_VK_FEW, FT_VK_SPEC(w->type, nt, share, fours, (uint32_t)experts, v->order),
+    ft_vk_dispatch(v, FT_VK_FEW,
+                   FT_VK_SPEC(w->type, nt, share, fours, (uint32_t)experts, v->order, mt, source,
+                              width, v->few_cheap),
                    a, sizeof *a, x, groups, ft_vk_groups(n, x));
 }
 
@@ -187,7 +206,7 @@ static void linear(ft_vk *v, ft_mat y, ft_mat x, const ft_weight *w, bool acc, u
         return;
     }
     const uint32_t nt = T <= 8 ? 1 : T <= 16 ? 2 : T <= 32 ? 4 : 8;
-    few(v, &a, w, nt, 1, NO_EXPERTS);
+    few(v, &a, w, nt, 1, NO_EXPERTS, halves);
 }
 
 void ft_vk_linears(ft_dev *d, const ft_product_out *o, int n, ft_mat x)
@@ -196,7 +215,7 @@ void ft_vk_linears(ft_dev *d, const ft_product_out *o, int n, ft_mat x)
     bool some = false;
     uint64_t halves = 0;
     for (int i = 0; i < n; i++) some = some || coop(v, o[i].w);
-    if (some && x.T > FEW && !(halves = halves_of(v, x, FT_VK_SCRATCH_HALVES))) return;
+    if (some && copied(v, x.T) && !(halves = halves_of(v, x, FT_VK_SCRATCH_HALVES))) return;
     ft_vk_barrier(v);
     for (int i = 0; i < n; i++) linear(v, o[i].y, x, o[i].w, false, halves);
 }
@@ -205,7 +224,7 @@ void ft_vk_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, bool acc)
 {
     ft_vk *v = (ft_vk *)d;
     uint64_t halves = 0;
-    if (coop(v, w) && x.T > FEW && !(halves = halves_of(v, x, FT_VK_SCRATCH_HALVES))) return;
+    if (coop(v, w) && copied(v, x.T) && !(halves = halves_of(v, x, FT_VK_SCRATCH_HALVES))) return;
     ft_vk_barrier(v);
     linear(v, y, x, w, acc, halves);
 }
@@ -265,6 +284,7 @@ typedef struct plan {
     int rows;    /* of a tile */
     bool direct; /* each pair is a tile of few.comp */
     bool many;   /* many.comp is used */
+    bool copied; /* an f16 copy of x is read */
 } plan;
 
 /* Which of the matrices are multiplied on cooperative matrices. */
@@ -282,6 +302,7 @@ static plan plan_of(ft_vk *v, ft_expert_choice r, int T, int E, coop_share coop)
         p.many = pairs > 16 * (size_t)E;
         p.rows = p.many ? 64 : pairs > 8 * (size_t)E ? 16 : 8;
     }
+    p.copied = p.many || (coop != COOP_NONE && v->few_source == 1);
     p.tiles = p.direct ? pairs : FT_MIN(pairs, ft_vk_groups(pairs, (size_t)p.rows) + (size_t)E);
     p.at = p.direct ? ids : ft_vk_scratch(v, FT_VK_SCRATCH_PLAN, 8 + 12 * p.tiles + 4 * pairs);
     if (!p.at || p.direct) return p;
@@ -312,7 +333,7 @@ static void expert(ft_vk *v, const plan *p, ft_mat y, ft_mat x, const ft_weight 
     if (p->many)
         many(v, &a, w, (uint32_t)p->rows / 16, p->tiles, PLANNED, halves);
     else
-        few(v, &a, w, (uint32_t)p->rows / 8, p->tiles, p->direct ? DIRECT : PLANNED);
+        few(v, &a, w, (uint32_t)p->rows / 8, p->tiles, p->direct ? DIRECT : PLANNED, halves);
 }
 
 /* Gate and up, without the activation. */
@@ -346,11 +367,11 @@ static void moe(ft_vk *v, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_cho
         ft_vk_scratch(v, FT_VK_SCRATCH_EXPERTS, pairs * (size_t)D * sizeof(float));
     const ft_mat out = ft_mat_at((float *)(uintptr_t)sums, (int)pairs, D);
     const plan p = plan_of(v, r, x.T, e->E, coop_experts(v, e));
-    const bool wide = sh && x.T > FEW && (coop(v, sh->gate) || coop(v, sh->up));
-    const bool wide_down = sh && x.T > FEW && coop(v, sh->down);
+    const bool wide = sh && copied(v, x.T) && (coop(v, sh->gate) || coop(v, sh->up));
+    const bool wide_down = sh && copied(v, x.T) && coop(v, sh->down);
     uint64_t halves = 0, shared = 0;
     if (!sums || !p.at) return;
-    if ((p.many || wide) && !(halves = halves_of(v, x, FT_VK_SCRATCH_HALVES))) return;
+    if ((p.copied || wide) && !(halves = halves_of(v, x, FT_VK_SCRATCH_HALVES))) return;
     ft_vk_barrier(v);
     expert_gates(v, &p, x, e, r.K, tmp, halves);
     if (sh) {
@@ -362,8 +383,9 @@ static void moe(ft_vk *v, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_cho
         ft_vk_beside(v);
         ft_vk_act_mul_by(v, sh->g, sh->g, sh->u, e->act, sh->s);
     }
-    if (p.many && !(halves = halves_of(v, gate, FT_VK_SCRATCH_HALVES))) return;
-    if (p.many && wide_down) ft_vk_beside(v);
+    halves = 0;
+    if (p.copied && !(halves = halves_of(v, gate, FT_VK_SCRATCH_HALVES))) return;
+    if (p.copied && wide_down) ft_vk_beside(v);
     if (wide_down && !(shared = halves_of(v, sh->g, FT_VK_SCRATCH_SHARED))) return;
     ft_vk_barrier(v);
     expert(v, &p, out, gate, &e->down, 1, false, halves);
@@ -390,7 +412,7 @@ void ft_vk_expert_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, ft_e
     r.K = 1;
     const plan p = plan_of(v, r, y.T, w->E, coop(v, w) ? COOP_ALL : COOP_NONE);
     uint64_t halves = 0;
-    if (!p.at || (p.many && !(halves = halves_of(v, x, FT_VK_SCRATCH_HALVES)))) return;
+    if (!p.at || (p.copied && !(halves = halves_of(v, x, FT_VK_SCRATCH_HALVES)))) return;
     ft_vk_barrier(v);
     expert(v, &p, y, x, w, y.T / x.T, acc, halves);
 }

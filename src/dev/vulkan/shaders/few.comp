@@ -1,6 +1,6 @@
-/* y = x W^T on cooperative matrices, for up to 8 NT rows of x. A tile has 16 outputs; SHARE
- * subgroups share its columns, and their sums are added in order. Of few rows most columns of a
- * product are unused: the weights' bandwidth is the limit.
+/* y = x W^T on cooperative matrices, for up to 8 NT rows of x. A tile has 16 outputs, a subgroup MT
+ * of them; SHARE subgroups share their columns, and their sums are added in order. Of few rows most
+ * columns of a product are unused: the weights' bandwidth is the limit.
  *
  * With experts, the rows are pairs of a row and one of its K experts: PLANNED, sorted by expert
  * (plan.comp), or DIRECT, a tile for each. */
@@ -13,66 +13,105 @@ layout(constant_id = 1) const int NT = 1;
 layout(constant_id = 2) const int SHARE = 8;
 layout(constant_id = 3) const bool FOURS = true; /* x can be read in fours */
 layout(constant_id = 4) const int EXPERTS = 0;
+layout(constant_id = 6) const int MT = 1;
+layout(constant_id = 7) const int SOURCE = 0; /* of x: */
+layout(constant_id = 8) const int WIDTH = 1;  /* words of x in shared memory */
 const int PLANNED = 1, DIRECT = 2;
+const int FLOATS = 0, COPY = 1, SHARED = 2;
 layout(local_size_x = 256) in;
 #include "coop_rows.glsl"
 
+/* Of rows g and g + 8 of each tile. */
 struct Raw {
-    uvec4 head[2], high[2];         /* of rows g and g + 8 */
-    uvec4 codes[2][2], upper[2][2]; /* and of each half */
+    uvec4 head[4], high[4];
+    uvec4 codes[8], upper[8]; /* of each half */
 };
 
-shared float part[8 * NT * 128];
+shared float part[8 * MT * NT * 128];
+shared uvec4 staged[WIDTH];
 
-ADDRESS row[2], x[NT];
-bool seen[NT];
-MAT_C acc[NT];
+ADDRESS row[2 * MT], x[NT];
+MAT_C acc[MT * NT];
+uvec4 own[8], ahead[8]; /* x of one row group: a block */
 
 Raw load(int b, int t)
 {
     Raw r;
-    [[unroll]] for (int i = 0; i < 2; i++) {
+    [[unroll]] for (int i = 0; i < 2 * MT; i++) {
         const ADDRESS block = row[i] + uint64_t(b * BLOCK);
         r.head[i] = head_at(block, t);
         r.high[i] = high_at(block, t);
         [[unroll]] for (int h = 0; h < 2; h++) {
-            r.codes[i][h] = codes_at(block, h, t);
-            r.upper[i][h] = upper_at(block, h, t);
+            r.codes[2 * i + h] = codes_at(block, h, t);
+            r.upper[2 * i + h] = upper_at(block, h, t);
         }
     }
     return r;
 }
 
-MAT_B inputs(int i, int k)
+vec4 floats(ADDRESS p)
 {
-    vec4 v = vec4(0.0);
-    if (seen[i]) {
-        if (FOURS) {
-            v = V4(x[i] + 4ul * uint64_t(k)).v[0];
-        } else {
-            F32 p = F32(x[i] + 4ul * uint64_t(k));
-            v = vec4(p.v[0], p.v[1], p.v[2], p.v[3]);
-        }
-        v *= X_SCALE;
+    if (FOURS) return V4(p).v[0];
+    F32 f = F32(p);
+    return vec4(f.v[0], f.v[1], f.v[2], f.v[3]);
+}
+
+uvec4 halves(vec4 lower, vec4 upper)
+{
+    lower *= X_SCALE;
+    upper *= X_SCALE;
+    return uvec4(packFloat2x16(f16vec2(lower.xz)), packFloat2x16(f16vec2(lower.yw)),
+                 packFloat2x16(f16vec2(upper.xz)), packFloat2x16(f16vec2(upper.yw)));
+}
+
+/* The columns of word j of half h that lane t has, as in halves.comp. */
+uvec4 words_of(int i, int b, int h, int j, int t)
+{
+    const int at = 32 * b + 16 * h + 4 * j + t;
+    if (SOURCE == SHARED) return staged[at];
+    if (SOURCE == COPY) return Words(x[i]).v[at];
+    const ADDRESS p = x[i] + 4ul * uint64_t(256 * b + 128 * h + 4 * j);
+    return halves(floats(p), floats(p + 128ul));
+}
+
+/* Block b of the first row group. */
+void load_rows(int b, int t)
+{
+    if (SOURCE == FLOATS) {
+        vec4 v[16];
+        [[unroll]] for (int i = 0; i < 16; i++)
+            v[i] = floats(x[0] + 4ul * uint64_t(256 * b + 128 * (i / 8) + 4 * (i % 8 / 2) +
+                                                32 * (i % 2)));
+        [[unroll]] for (int i = 0; i < 8; i++) ahead[i] = halves(v[2 * i], v[2 * i + 1]);
+    } else {
+        [[unroll]] for (int i = 0; i < 8; i++) ahead[i] = words_of(0, b, i / 4, i % 4, t);
     }
-    return operand_b(f16vec2(v.xz), f16vec2(v.yw));
 }
 
 void multiply(Raw r, int b, int t)
 {
     [[unroll]] for (int h = 0; h < 2; h++) {
-        const Factor f0 = factor_of(r.head[0], h, t), f8 = factor_of(r.head[1], h, t);
+        Factor f[4];
+        [[unroll]] for (int i = 0; i < 2 * MT; i++) f[i] = factor_of(r.head[i], h, t);
         [[unroll]] for (int j = 0; j < 4; j++) {
-            const uint w0 = r.codes[0][h][j], w8 = r.codes[1][h][j];
-            const uint h0 = high_of(r.high[0], h, j, t), h8 = high_of(r.high[1], h, j, t);
-            const uint u0 = TYPE == Q8_0 ? r.upper[0][h][j] : w0;
-            const uint u8 = TYPE == Q8_0 ? r.upper[1][h][j] : w8;
-            const MAT_A lower = weights(w0, w8, h0, h8, false, f0, f8);
-            const MAT_A upper = weights(u0, u8, h0, h8, true, f0, f8);
-            const int k = 256 * b + 128 * h + 4 * j;
+            MAT_A lower[2], upper[2];
+            [[unroll]] for (int m = 0; m < MT; m++) {
+                const int p = 2 * m, q = 2 * m + 1;
+                const uint w0 = r.codes[2 * p + h][j], w8 = r.codes[2 * q + h][j];
+                const uint h0 = high_of(r.high[p], h, j, t), h8 = high_of(r.high[q], h, j, t);
+                const uint u0 = TYPE == Q8_0 ? r.upper[2 * p + h][j] : w0;
+                const uint u8 = TYPE == Q8_0 ? r.upper[2 * q + h][j] : w8;
+                lower[m] = weights(w0, w8, h0, h8, false, f[p], f[q]);
+                upper[m] = weights(u0, u8, h0, h8, true, f[p], f[q]);
+            }
             [[unroll]] for (int i = 0; i < NT; i++) {
-                acc[i] = coop_mul_add(lower, inputs(i, k), acc[i]);
-                acc[i] = coop_mul_add(upper, inputs(i, k + 32), acc[i]);
+                const uvec4 v = NT == 1 ? own[4 * h + j] : words_of(i, b, h, j, t);
+                const MAT_B x0 = operand_b(unpackFloat2x16(v.x), unpackFloat2x16(v.y));
+                const MAT_B x1 = operand_b(unpackFloat2x16(v.z), unpackFloat2x16(v.w));
+                [[unroll]] for (int m = 0; m < MT; m++)
+                    acc[m * NT + i] = coop_mul_add(lower[m], x0, acc[m * NT + i]);
+                [[unroll]] for (int m = 0; m < MT; m++)
+                    acc[m * NT + i] = coop_mul_add(upper[m], x1, acc[m * NT + i]);
             }
         }
     }
@@ -81,42 +120,71 @@ void multiply(Raw r, int b, int t)
 /* Adds the partial sums of the tiles of the workgroup. */
 void finish(Group rows, int first_tile)
 {
-    for (int i = int(gl_LocalInvocationIndex); i < 8 / SHARE * NT * 128; i += 256) {
-        const int which = i / (NT * 128), c = i % (NT * 128) / 16, o = i % 16;
-        const int from = (which * SHARE * NT + c / 8) * 128 + 8 * o + c % 8;
+    for (int i = int(gl_LocalInvocationIndex); i < 8 / SHARE * MT * NT * 128; i += 256) {
+        const int tile = i / (NT * 128), c = i % (NT * 128) / 16, o = i % 16;
+        if (c >= rows.n) continue;
+        const int from = ((tile / MT * SHARE * MT + tile % MT) * NT + c / 8) * 128 + 8 * o + c % 8;
         precise float sum = 0.0;
-        [[unroll]] for (int p = 0; p < SHARE; p++) sum += part[from + p * NT * 128];
-        store(rows, c, 16 * (first_tile + which) + o, sum);
+        [[unroll]] for (int p = 0; p < SHARE; p++) sum += part[from + p * MT * NT * 128];
+        store(rows, c, 16 * (first_tile + tile) + o, sum);
+    }
+}
+
+/* The one row of the group in shared memory. */
+void stage(Group rows)
+{
+    const ADDRESS from = a.x + 4ul * uint64_t(source_at(rows, 0)) * uint64_t(a.x_rs);
+    for (int i = int(gl_LocalInvocationIndex); i < WIDTH; i += 256) {
+        const int t = i % 4, k = 128 * (i / 16) + 64 * (t / 2) + 16 * (t % 2) + 4 * (i / 4 % 4);
+        const ADDRESS p = from + 4ul * uint64_t(k);
+        staged[i] = halves(floats(p), floats(p + 128ul));
+    }
+    barrier();
+}
+
+void find_rows(Group rows, int g, int t)
+{
+    [[unroll]] for (int i = 0; i < NT; i++) {
+        const int r = source_at(rows, min(8 * i + g, rows.n - 1));
+        x[i] = SOURCE == COPY
+                   ? a.x + 2ul * uint64_t(r) * uint64_t(a.k)
+                   : a.x + 4ul * (uint64_t(r) * uint64_t(a.x_rs) +
+                                  uint64_t(64 * (t / 2) + 16 * (t % 2)));
     }
 }
 
 void main()
 {
     const int warp = int(gl_SubgroupID), lane = int(gl_SubgroupInvocationID), g = lane / 4,
-              t = lane % 4, blocks = a.k / 256, own = warp % SHARE;
+              t = lane % 4, blocks = a.k / 256, mine = warp % SHARE;
     const int first_tile =
-        int(gl_WorkGroupID.x + gl_WorkGroupID.z * gl_NumWorkGroups.x) * (8 / SHARE);
-    const int tile = first_tile + warp / SHARE;
+        int(gl_WorkGroupID.x + gl_WorkGroupID.z * gl_NumWorkGroups.x) * (8 / SHARE * MT);
+    const int tile = first_tile + warp / SHARE * MT;
     const Group rows = group_of();
     if (rows.n == 0) return;
-    [[unroll]] for (int i = 0; i < 2; i++)
+    [[unroll]] for (int i = 0; i < 2 * MT; i++)
         row[i] = rows.w + uint64_t(min(16 * tile + g + 8 * i, a.n - 1)) * uint64_t(a.row_bytes);
-    [[unroll]] for (int i = 0; i < NT; i++) {
-        const int c = 8 * i + g;
-        seen[i] = c < rows.n;
-        x[i] = a.x + 4ul * (uint64_t(source_at(rows, min(c, rows.n - 1))) * uint64_t(a.x_rs) +
-                            uint64_t(64 * (t / 2) + 16 * (t % 2)));
-        acc[i] = coop_c(0.0);
-    }
-    Raw next = load(min(own, blocks - 1), t);
-    for (int b = own; b < blocks; b += PARTS) {
+    [[unroll]] for (int i = 0; i < MT * NT; i++) acc[i] = coop_c(0.0);
+    Raw next = load(min(mine, blocks - 1), t);
+    find_rows(rows, g, t);
+    if (SOURCE == SHARED) stage(rows);
+    if (SOURCE == COPY && NT == 1) load_rows(min(mine, blocks - 1), t);
+    for (int b = mine; b < blocks; b += PARTS) {
         const Raw r = next;
-        if (b + PARTS < blocks) next = load(b + PARTS, t);
+        if (SOURCE == COPY) own = ahead;
+        if (b + PARTS < blocks) {
+            next = load(b + PARTS, t);
+            if (SOURCE == COPY && NT == 1) load_rows(b + PARTS, t);
+        }
+        if (SOURCE != COPY && NT == 1) {
+            load_rows(b, t);
+            own = ahead;
+        }
         multiply(r, b, t);
     }
-    [[unroll]] for (int i = 0; i < NT; i++) {
+    [[unroll]] for (int i = 0; i < MT * NT; i++) {
         const vec4 e = elements(acc[i]);
-        const int at = (warp * NT + i) * 128 + 8 * g + 2 * t;
+        const int at = (warp * MT * NT + i) * 128 + 8 * g + 2 * t;
         part[at] = e.x;
         part[at + 1] = e.y;
         part[at + 64] = e.z;
