@@ -55,6 +55,7 @@ static void run(ft_vk *v, const linear_args *a, const ft_weight *w, tiling t, si
 
 enum {
     FEW = 64,          /* rows up to which few.comp is used */
+    PAIR_ROWS = 32,    /* and for pairs of matrices: shared memory */
     COOP_BLOCK = 256,  /* columns of a block: coop_weights.glsl */
     PACKED_Q6_K = 224, /* bytes of a block of Q6_K there; the others have their size */
 };
@@ -67,7 +68,9 @@ typedef struct coop_args {
     uint64_t w, x, y, scale, plan, matrix;
     int32_t n, k, T, x_rs, y_rs, y_hs, y_d;
     uint32_t row_bytes;
-    int32_t acc, K, rows;
+    int32_t acc, K, rows, act;
+    uint64_t up, up_scale, by;
+    int32_t by_rs;
 } coop_args;
 
 /* Whether a weight is multiplied on cooperative matrices, for any number of rows. */
@@ -162,19 +165,20 @@ static void few(ft_vk *v, coop_args *a, const ft_weight *w, uint32_t nt, size_t 
     const int blocks = w->k / COOP_BLOCK;
     const bool one = experts == DIRECT || (experts == NO_EXPERTS && a->T == 1);
     const uint32_t share = blocks > 4 ? 8 : blocks > 2 ? 4 : blocks > 1 ? 2 : 1;
-    const uint32_t mt = nt == 1 && w->n >= 16 * v->few_tiles ? 2 : 1;
+    const bool pair = a->up != 0;
+    const uint32_t mt = pair || (nt == 1 && w->n >= 16 * v->few_tiles) ? 2 : 1;
     const uint32_t source = halves ? COPY
                             : v->few_source == SHARED && one && w->k <= 17408 ? SHARED
                                                                               : FLOATS;
     const uint32_t width = source == SHARED ? (uint32_t)w->k / 8 : 1;
     const bool fours = a->x % 16 == 0 && a->x_rs % 4 == 0;
-    const size_t n = ft_vk_groups((size_t)w->n, 16 * (8 / share) * mt);
+    const size_t n = ft_vk_groups((size_t)a->n, 16 * (8 / share) * (pair ? 1 : mt));
     const size_t x = FT_MIN(n, (size_t)FT_VK_GRID);
     if (halves) a->x = halves;
     a->rows = experts == DIRECT ? 1 : (int32_t)(8 * nt);
     ft_vk_dispatch(v, FT_VK_FEW,
                    FT_VK_SPEC(w->type, nt, share, fours, (uint32_t)experts, v->order, mt, source,
-                              width, v->few_cheap),
+                              width, v->few_cheap, pair),
                    a, sizeof *a, x, groups, ft_vk_groups(n, x));
 }
 
@@ -189,6 +193,12 @@ static void many(ft_vk *v, coop_args *a, const ft_weight *w, uint32_t nt, size_t
 }
 
 /* ---- linear ---- */
+
+/* NT of few.comp. */
+static uint32_t groups_of_eight(int T)
+{
+    return T <= 8 ? 1 : T <= 16 ? 2 : T <= 32 ? 4 : 8;
+}
 
 /* halves: the f16 copy of x, where there are many rows. */
 static void linear(ft_vk *v, ft_mat y, ft_mat x, const ft_weight *w, bool acc, uint64_t halves)
@@ -205,8 +215,7 @@ static void linear(ft_vk *v, ft_mat y, ft_mat x, const ft_weight *w, bool acc, u
         many(v, &a, w, 8, ft_vk_groups(T, 128), NO_EXPERTS, halves);
         return;
     }
-    const uint32_t nt = T <= 8 ? 1 : T <= 16 ? 2 : T <= 32 ? 4 : 8;
-    few(v, &a, w, nt, 1, NO_EXPERTS, halves);
+    few(v, &a, w, groups_of_eight(x.T), 1, NO_EXPERTS, halves);
 }
 
 void ft_vk_linears(ft_dev *d, const ft_product_out *o, int n, ft_mat x)
@@ -229,9 +238,57 @@ void ft_vk_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, bool acc)
     linear(v, y, x, w, acc, halves);
 }
 
+/* A pair of matrices of the same shape whose results few.comp joins: y = act(gate) * up, times the
+ * sigmoid of a row's `by`, if any. */
+typedef struct pair {
+    const ft_weight *gate, *up;
+    uint64_t up_at; /* the address of up */
+    int n;          /* outputs of each */
+    ft_act act;
+    ft_mat by;
+} pair;
+
+static bool can_join(const ft_vk *v, const ft_weight *gate, const ft_weight *up, int T)
+{
+    return v->few_pair && T <= PAIR_ROWS && coop(v, gate) && coop(v, up) &&
+           gate->type == up->type && gate->n == up->n && gate->k == up->k;
+}
+
+static coop_args pair_args(ft_mat y, ft_mat x, const pair *p)
+{
+    coop_args a = coop_args_of(y, x, p->gate, false);
+    a.n = p->n;
+    a.act = p->act;
+    a.up = p->up_at;
+    a.up_scale = ft_vk_address(p->up->scale);
+    a.by = ft_vk_address(p->by.p);
+    a.by_rs = p->by.rs;
+    return a;
+}
+
+static pair pair_of(const ft_weight *gate, const ft_weight *up, ft_act act)
+{
+    return (pair){gate, up, ft_vk_address(up->data), gate->n, act, {0}};
+}
+
+static void linear_pair(ft_vk *v, ft_mat y, ft_mat x, const pair *p, uint64_t halves)
+{
+    coop_args a = pair_args(y, x, p);
+    few(v, &a, p->gate, groups_of_eight(x.T), 1, NO_EXPERTS, halves);
+}
+
 void ft_vk_glu(ft_dev *d, ft_mat y, ft_mat u, ft_mat x, const ft_weight *gate, const ft_weight *up,
                ft_act act)
 {
+    ft_vk *v = (ft_vk *)d;
+    if (can_join(v, gate, up, x.T)) {
+        const pair p = pair_of(gate, up, act);
+        uint64_t halves = 0;
+        if (copied(v, x.T) && !(halves = halves_of(v, x, FT_VK_SCRATCH_HALVES))) return;
+        ft_vk_barrier(v);
+        linear_pair(v, y, x, &p, halves);
+        return;
+    }
     const ft_product_out o[] = {{y, gate}, {u, up}};
     ft_vk_linears(d, o, 2, x);
     ft_vk_act_mul(d, y, y, u, act);
@@ -336,16 +393,38 @@ static void expert(ft_vk *v, const plan *p, ft_mat y, ft_mat x, const ft_weight 
         few(v, &a, w, (uint32_t)p->rows / 8, p->tiles, p->direct ? DIRECT : PLANNED, halves);
 }
 
-/* Gate and up, without the activation. */
-static void expert_gates(ft_vk *v, const plan *p, ft_mat x, const ft_experts *e, int K, ft_mat tmp,
-                         uint64_t halves)
+/* Gate and up of the experts as a pair; false: not possible. */
+static bool expert_pair(const ft_vk *v, const plan *p, const ft_experts *e, pair *out)
 {
-    if (e->gate_up.data) {
-        expert(v, p, tmp, x, &e->gate_up, K, false, halves);
-        return;
+    if (p->many || p->rows > PAIR_ROWS || !v->few_pair) return false;
+    if (!e->gate_up.data) {
+        *out = pair_of(&e->gate, &e->up, e->act);
+        return can_join(v, &e->gate, &e->up, 1);
     }
-    expert(v, p, ft_cols(tmp, 0, e->F), x, &e->gate, K, false, halves);
-    expert(v, p, ft_cols(tmp, e->F, e->F), x, &e->up, K, false, halves);
+    *out = pair_of(&e->gate_up, &e->gate_up, e->act);
+    out->n = e->F;
+    out->up_at += (uint64_t)coop_row_bytes(&e->gate_up) * (uint64_t)e->F;
+    return coop(v, &e->gate_up);
+}
+
+/* tmp: act(gate) * up of the pairs, in its first columns. */
+static void expert_gates(ft_vk *v, const plan *p, ft_mat x, const ft_experts *e, int K, ft_mat tmp,
+                         uint64_t halves, const pair *both)
+{
+    const ft_mat gate = ft_cols(tmp, 0, e->F);
+    if (both) {
+        coop_args a = pair_args(gate, x, both);
+        a.plan = p->at;
+        a.matrix = (uint64_t)coop_row_bytes(both->gate) * (uint64_t)both->gate->n;
+        a.K = K;
+        few(v, &a, both->gate, (uint32_t)p->rows / 8, p->tiles, p->direct ? DIRECT : PLANNED,
+            halves);
+    } else if (e->gate_up.data) {
+        expert(v, p, tmp, x, &e->gate_up, K, false, halves);
+    } else {
+        expert(v, p, gate, x, &e->gate, K, false, halves);
+        expert(v, p, ft_cols(tmp, e->F, e->F), x, &e->up, K, false, halves);
+    }
 }
 
 static coop_share coop_experts(const ft_vk *v, const ft_experts *e)
@@ -373,14 +452,21 @@ static void moe(ft_vk *v, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_cho
     if (!sums || !p.at) return;
     if ((p.copied || wide) && !(halves = halves_of(v, x, FT_VK_SCRATCH_HALVES))) return;
     ft_vk_barrier(v);
-    expert_gates(v, &p, x, e, r.K, tmp, halves);
-    if (sh) {
+    pair both, one;
+    const bool joined = expert_pair(v, &p, e, &both);
+    const bool sh_joined = sh && can_join(v, sh->gate, sh->up, x.T);
+    expert_gates(v, &p, x, e, r.K, tmp, halves, joined ? &both : NULL);
+    if (sh_joined) {
+        one = pair_of(sh->gate, sh->up, e->act);
+        one.by = sh->s;
+        linear_pair(v, sh->g, x, &one, halves);
+    } else if (sh) {
         linear(v, sh->g, x, sh->gate, false, halves);
         linear(v, sh->u, x, sh->up, false, halves);
     }
-    ft_vk_act_mul(&v->dev, gate, gate, up, e->act);
-    if (sh) {
-        ft_vk_beside(v);
+    if (!joined) ft_vk_act_mul(&v->dev, gate, gate, up, e->act);
+    if (sh && !sh_joined) {
+        if (!joined) ft_vk_beside(v);
         ft_vk_act_mul_by(v, sh->g, sh->g, sh->u, e->act, sh->s);
     }
     halves = 0;

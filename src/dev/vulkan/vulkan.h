@@ -57,7 +57,7 @@ enum ft_vk_each {
     FT_VK_MINUS_INF,
     FT_VK_COMBINE
 };
-enum ft_vk_norm { FT_VK_RMS, FT_VK_ROPE, FT_VK_GATED, FT_VK_NORM_ADD, FT_VK_LAYER };
+enum ft_vk_norm { FT_VK_RMS, FT_VK_ROPE, FT_VK_GATED, FT_VK_NORM_ADD, FT_VK_LAYER, FT_VK_SUM };
 enum ft_vk_select { FT_VK_ARGMAX, FT_VK_ROUTE, FT_VK_TOP, FT_VK_PART, FT_VK_JOIN_PARTS };
 
 /* Scratch memory per family of ops: grown on demand, freed on close. */
@@ -76,7 +76,7 @@ typedef enum ft_vk_scratch_id {
 
 enum {
     FT_VK_RING = 8,       /* command buffers, and staging buffers of batches */
-    FT_VK_SPECS = 10,     /* maximum specialisation constants of a shader */
+    FT_VK_SPECS = 11,     /* maximum specialisation constants of a shader */
     FT_VK_PUSH = 128,     /* bytes of push constants that every device has */
     FT_VK_KEPT = 2048,    /* maximum recorded steps that are submitted again */
     FT_VK_GRID = 32768,   /* largest grid in x that is used; devices have 65535 at least */
@@ -174,7 +174,7 @@ typedef struct ft_vk {
     bool coop;      /* cooperative matrices as coop.glsl needs them, */
     uint32_t order; /* and LAYOUT there */
     int few_source, few_tiles; /* temporary: FT_VK_FEW */
-    bool few_skip, stats, few_cheap;
+    bool few_skip, stats, few_cheap, few_pair;
     uint32_t local; /* memory type of device memory */
     uint32_t host;  /* and of staging buffers */
 

@@ -15,9 +15,11 @@ layout(constant_id = 3) const bool FOURS = true; /* x can be read in fours */
 layout(constant_id = 4) const int EXPERTS = 0;
 layout(constant_id = 6) const int MT = 1;
 layout(constant_id = 7) const int SOURCE = 0; /* of x: */
+layout(constant_id = 10) const bool PAIR = false; /* the tiles of a subgroup are gate and up */
 layout(constant_id = 8) const int WIDTH = 1;  /* words of x in shared memory */
 const int PLANNED = 1, DIRECT = 2;
 const int FLOATS = 0, COPY = 1, SHARED = 2;
+const int TILES = PAIR ? 1 : MT; /* of results, for a subgroup */
 layout(local_size_x = 256) in;
 #include "coop_rows.glsl"
 
@@ -117,16 +119,34 @@ void multiply(Raw r, int b, int t)
     }
 }
 
-/* Adds the partial sums of the tiles of the workgroup. */
+/* Sum (c, o) of a tile of the workgroup: the partial sums in order. */
+float total(int tile, int c, int o)
+{
+    const int from = ((tile / MT * SHARE * MT + tile % MT) * NT + c / 8) * 128 + 8 * o + c % 8;
+    precise float sum = 0.0;
+    [[unroll]] for (int p = 0; p < SHARE; p++) sum += part[from + p * MT * NT * 128];
+    return sum;
+}
+
+/* act(gate) * up, as each.comp computes it. */
+void store_pair(Group r, int i, int o, float g, float u)
+{
+    if (o >= a.n) return;
+    precise float v = act_of(g * r.scale, a.act) * (u * r.up_scale);
+    if (a.by != 0ul) v = v * sigmoid(F32(a.by).v[row_at(r, i) * a.by_rs]);
+    place(r, i, o).v[0] = v;
+}
+
 void finish(Group rows, int first_tile)
 {
-    for (int i = int(gl_LocalInvocationIndex); i < 8 / SHARE * MT * NT * 128; i += 256) {
+    for (int i = int(gl_LocalInvocationIndex); i < 8 / SHARE * TILES * NT * 128; i += 256) {
         const int tile = i / (NT * 128), c = i % (NT * 128) / 16, o = i % 16;
         if (c >= rows.n) continue;
-        const int from = ((tile / MT * SHARE * MT + tile % MT) * NT + c / 8) * 128 + 8 * o + c % 8;
-        precise float sum = 0.0;
-        [[unroll]] for (int p = 0; p < SHARE; p++) sum += part[from + p * MT * NT * 128];
-        store(rows, c, 16 * (first_tile + tile) + o, sum);
+        if (PAIR)
+            store_pair(rows, c, 16 * (first_tile + tile) + o, total(2 * tile, c, o),
+                       total(2 * tile + 1, c, o));
+        else
+            store(rows, c, 16 * (first_tile + tile) + o, total(tile, c, o));
     }
 }
 
@@ -158,12 +178,15 @@ void main()
     const int warp = int(gl_SubgroupID), lane = int(gl_SubgroupInvocationID), g = lane / 4,
               t = lane % 4, blocks = a.k / 256, mine = warp % SHARE;
     const int first_tile =
-        int(gl_WorkGroupID.x + gl_WorkGroupID.z * gl_NumWorkGroups.x) * (8 / SHARE * MT);
-    const int tile = first_tile + warp / SHARE * MT;
+        int(gl_WorkGroupID.x + gl_WorkGroupID.z * gl_NumWorkGroups.x) * (8 / SHARE * TILES);
+    const int tile = first_tile + warp / SHARE * TILES;
     const Group rows = group_of();
     if (rows.n == 0) return;
-    [[unroll]] for (int i = 0; i < 2 * MT; i++)
-        row[i] = rows.w + uint64_t(min(16 * tile + g + 8 * i, a.n - 1)) * uint64_t(a.row_bytes);
+    [[unroll]] for (int i = 0; i < 2 * MT; i++) {
+        const int o = 16 * tile + g + 8 * (PAIR ? i % 2 : i);
+        row[i] = (PAIR && i >= 2 ? rows.up : rows.w) +
+                 uint64_t(min(o, a.n - 1)) * uint64_t(a.row_bytes);
+    }
     [[unroll]] for (int i = 0; i < MT * NT; i++) acc[i] = coop_c(0.0);
     Raw next = load(min(mine, blocks - 1), t);
     find_rows(rows, g, t);

@@ -4,14 +4,16 @@
 #include "common.glsl"
 layout(constant_id = 0) const int OP = 0;
 layout(constant_id = 1) const int WG = 64;
+layout(constant_id = 2) const int K = 1; /* experts of a row (SUM) */
 layout(local_size_x_id = 1) in;
 #include "reduce.glsl"
 /* The order of ft_vk_norm in vulkan.h. */
-const int RMS = 0, ROPE = 1, GATED = 2, NORM_ADD = 3, LAYER = 4;
+const int RMS = 0, ROPE = 1, GATED = 2, NORM_ADD = 3, LAYER = 4, SUM = 5;
 layout(push_constant, scalar) uniform Push {
-    Mat y, x, z; /* z: the gate, or cos and sin */
+    Mat y, x, z; /* z: the gate, cos and sin, or the results of experts */
     ADDRESS w, b;
     float eps, scale;
+    int acc; /* SUM: x += */
 } a;
 
 /* Values that an invocation loads at once: own, own + WG, ... */
@@ -31,12 +33,37 @@ float squares(float v[BATCH], float sum)
     return sum;
 }
 
+/* Values of a row of x: the results of its K experts, weighted by b, as each.comp adds them. */
+void sum_experts(F32 x, int t, int first, int n, out float v[BATCH])
+{
+    F32 w = F32(a.b + 4ul * uint64_t(t * K));
+    float more[BATCH];
+    [[unroll]] for (int j = 0; j < BATCH; j++) v[j] = 0.0;
+    if (a.acc != 0) load(x, first, n, v);
+    [[unroll]] for (int k = 0; k < K; k++) {
+        load(head(a.z, t * K + k, 0), first, n, more);
+        [[unroll]] for (int j = 0; j < BATCH; j++) v[j] = fma(w.v[k], more[j], v[j]);
+    }
+    [[unroll]] for (int j = 0; j < BATCH; j++) {
+        const int i = first + j * WG + int(gl_LocalInvocationIndex);
+        if (i < n) x.v[i] = v[j];
+    }
+}
+
+void load_row(F32 x, int t, int first, int n, out float v[BATCH])
+{
+    if (OP == SUM)
+        sum_experts(x, t, first, n, v);
+    else
+        load(x, first, n, v);
+}
+
 /* own: the first values of the row, loaded before. */
-float inv_rms(F32 x, int n, float own[BATCH])
+float inv_rms(F32 x, int t, int n, float own[BATCH])
 {
     float sum = squares(own, 0.0), more[BATCH];
     for (int first = BATCH * WG; first < n; first += BATCH * WG) {
-        load(x, first, n, more);
+        load_row(x, t, first, n, more);
         sum = squares(more, sum);
     }
     return 1.0 / sqrt(wg_sum(sum) / float(n) + a.eps);
@@ -57,7 +84,7 @@ void rope(F32 x, int n, int t)
 {
     float own[BATCH];
     load(x, 0, n, own);
-    const float r = a.eps < 0.0 ? 1.0 : inv_rms(x, n, own);
+    const float r = a.eps < 0.0 ? 1.0 : inv_rms(x, t, n, own);
     const int rot = cols(a.z), half_n = rot / 2;
     F32 cs = head(a.z, t, 0);
     for (int i = int(gl_LocalInvocationIndex); i < n; i += WG) {
@@ -101,9 +128,9 @@ void main()
         return;
     }
     float own[BATCH], gain[BATCH];
-    load(x, 0, n, own);
     load_gain(0, n, gain);
-    const float r = inv_rms(x, n, own);
+    load_row(x, t, 0, n, own);
+    const float r = inv_rms(x, t, n, own);
     for (int first = 0; first < n; first += BATCH * WG) {
         if (first > 0) {
             load(x, first, n, own);
@@ -118,7 +145,7 @@ void main()
                 v = (y.v[i] + v) * a.scale;
                 y.v[i] = v;
             }
-            if (OP == RMS) y.v[i] = v;
+            if (OP == RMS || OP == SUM) y.v[i] = v;
         }
     }
 }
