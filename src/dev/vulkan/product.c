@@ -1,6 +1,8 @@
 /* Products with weights, and the ops that select rows or matrices. */
 #include "dev/vulkan/vulkan.h"
 
+#include <limits.h>
+
 /* Push constants of linear.comp. */
 typedef struct linear_args {
     uint64_t w, x, y, scale, grid, plan, matrix;
@@ -14,9 +16,10 @@ typedef struct tiling {
     uint32_t rows, cols;
 } tiling;
 
-static tiling tiling_of(int T)
+static tiling tiling_of(int T, int n)
 {
-    if (T == 1) return (tiling){2, 1};
+    enum { SMALL = 1024 }; /* outputs that leave most of a large device idle */
+    if (T == 1) return (tiling){n <= SMALL ? 1 : 2, 1};
     if (T == 2) return (tiling){2, 2};
     return T <= 4 ? (tiling){4, 4} : (tiling){4, 8};
 }
@@ -205,7 +208,7 @@ static void linear(ft_vk *v, ft_mat y, ft_mat x, const ft_weight *w, bool acc, u
 {
     const size_t T = (size_t)x.T;
     if (!coop(v, w)) {
-        const tiling t = tiling_of(x.T);
+        const tiling t = tiling_of(x.T, w->n);
         const linear_args a = args_of(v, y, x, w, acc);
         run(v, &a, w, t, ft_vk_groups(T, t.cols), false);
         return;
@@ -352,7 +355,7 @@ static plan plan_of(ft_vk *v, ft_expert_choice r, int T, int E, coop_share coop)
     const size_t pairs = (size_t)T * (size_t)r.K;
     const uint64_t ids = ft_vk_address(r.id);
     plan p = {0};
-    p.t = coop == COOP_NONE && pairs <= (size_t)E ? tiling_of(1) : tiling_of(8);
+    p.t = coop == COOP_NONE && pairs <= (size_t)E ? tiling_of(1, INT_MAX) : tiling_of(8, 0);
     p.rows = (int)p.t.cols;
     if (coop == COOP_ALL) {
         p.direct = pairs <= FEW;

@@ -20,6 +20,10 @@ layout(push_constant, scalar) uniform Push {
     int acc, K; /* K: rows of x are pairs / K */
 } a;
 
+/* Columns are loaded in so many steps at once: of one row of x and plain weights, such as a router,
+ * there is little else to do while a load is under way. */
+const int STEPS = COLS > 2 ? 1 : TYPE == F32_T ? 4 : TYPE == BF16_T ? 4 : 1;
+
 shared float part[4 * 1024];
 
 layout(buffer_reference, scalar, buffer_reference_align = 4) buffer Tiles {
@@ -28,6 +32,7 @@ layout(buffer_reference, scalar, buffer_reference_align = 4) buffer Tiles {
 };
 
 float acc[ROWS * COLS];
+ADDRESS x[COLS];
 int col[COLS]; /* the row of y of each column, -1: none */
 
 void accumulate(int r, int c, vec4 lo, vec4 hi)
@@ -72,6 +77,28 @@ void decode(ADDRESS row, int k)
     }
 }
 
+/* The columns [k, k + 8) of all outputs and rows. */
+void multiply(ADDRESS w, int row0, int k)
+{
+    vec4 lo[COLS], hi[COLS];
+    [[unroll]] for (int c = 0; c < COLS; c++) {
+        if (FOURS) {
+            V4 p = V4(x[c] + 4ul * uint64_t(k));
+            lo[c] = p.v[0];
+            hi[c] = p.v[1];
+        } else {
+            lo[c] = vec4(x_at(x[c], k), x_at(x[c], k + 1), x_at(x[c], k + 2), x_at(x[c], k + 3));
+            hi[c] = vec4(x_at(x[c], k + 4), x_at(x[c], k + 5), x_at(x[c], k + 6),
+                         x_at(x[c], k + 7));
+        }
+    }
+    [[unroll]] for (int r = 0; r < ROWS; r++) {
+        const int o = min(row0 + r, a.n - 1);
+        decode(w + uint64_t(o) * uint64_t(a.row_bytes), k);
+        [[unroll]] for (int c = 0; c < COLS; c++) accumulate(r, c, lo[c], hi[c]);
+    }
+}
+
 void main()
 {
     const int lane = int(gl_LocalInvocationIndex) % 32, warp = int(gl_LocalInvocationIndex) / 32;
@@ -91,30 +118,13 @@ void main()
         if (a.scale != 0ul) scale = F32(a.scale).v[0];
         [[unroll]] for (int c = 0; c < COLS; c++) col[c] = first + c < a.T ? first + c : -1;
     }
-    ADDRESS x[COLS];
     [[unroll]] for (int c = 0; c < COLS; c++)
         x[c] = a.x + 4ul * uint64_t(max(col[c], 0) / a.K) * uint64_t(a.x_rs);
     [[unroll]] for (int i = 0; i < ROWS * COLS; i++) acc[i] = 0.0;
-    for (int k = 8 * lane; k < a.k; k += 256) {
-        vec4 lo[COLS], hi[COLS];
-        [[unroll]] for (int c = 0; c < COLS; c++) {
-            if (FOURS) {
-                V4 p = V4(x[c] + 4ul * uint64_t(k));
-                lo[c] = p.v[0];
-                hi[c] = p.v[1];
-            } else {
-                lo[c] = vec4(x_at(x[c], k), x_at(x[c], k + 1), x_at(x[c], k + 2),
-                             x_at(x[c], k + 3));
-                hi[c] = vec4(x_at(x[c], k + 4), x_at(x[c], k + 5), x_at(x[c], k + 6),
-                             x_at(x[c], k + 7));
-            }
-        }
-        [[unroll]] for (int r = 0; r < ROWS; r++) {
-            const int o = min(row0 + r, a.n - 1);
-            decode(w + uint64_t(o) * uint64_t(a.row_bytes), k);
-            [[unroll]] for (int c = 0; c < COLS; c++) accumulate(r, c, lo[c], hi[c]);
-        }
-    }
+    int k = 8 * lane;
+    for (; k + 256 * (STEPS - 1) < a.k; k += 256 * STEPS)
+        [[unroll]] for (int u = 0; u < STEPS; u++) multiply(w, row0, k + 256 * u);
+    for (; k < a.k; k += 256) multiply(w, row0, k);
     [[unroll]] for (int i = 0; i < ROWS * COLS; i++)
         part[warp * 1024 + i * 32 + (lane + i) % 32] = acc[i];
     barrier();
