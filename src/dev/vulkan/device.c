@@ -413,6 +413,7 @@ ft_status ft_dev_vulkan(ft_dev **out, int index, ft_err *err)
     ft_vk_coop_check(v);
     const char *few = getenv("FT_VK_FEW"); /* temporary: source, tiles from which two are taken */
     v->few_pair = getenv("FT_VK_NOPAIR") == NULL;
+    v->few_norm = getenv("FT_VK_NONORM") == NULL;
     v->few_cheap = getenv("FT_VK_CHEAP") != NULL;
     v->few_source = few ? few[0] - '0' : 0;
     v->few_skip = v->few_source == 3;

@@ -135,16 +135,36 @@ static void norm(ft_dev *d, enum ft_vk_norm op, const norm_args *a, int rows)
               (size_t)rows, 1);
 }
 
+/* The last command, if it is a dispatch of a shader and op; NULL otherwise. */
+static const ft_vk_command *last_dispatch(const ft_vk *v, ft_vk_shader shader, uint32_t op)
+{
+    const ft_vk_command *c = v->cmd && v->n_list ? &v->list[v->n_list - 1] : NULL;
+    return c && c->kind == FT_VK_DISPATCH && c->pipeline->shader == shader &&
+                   c->pipeline->spec[0] == op
+               ? c
+               : NULL;
+}
+
+ft_vk_normed ft_vk_norm_of(const ft_vk *v, ft_mat x)
+{
+    const ft_vk_command *c = last_dispatch(v, FT_VK_NORM, FT_VK_RMS);
+    norm_args a;
+    if (!c || x.T != 1 || x.H != 1) return (ft_vk_normed){0};
+    memcpy(&a, c->push, sizeof a);
+    if (c->grid[0] != 1 || c->grid[1] != 1 || a.y.p != ft_vk_address(x.p) || a.x.d != x.d ||
+        !a.w || a.w % 16 || a.x.p % 16 || c->pipeline->spec[1] < 256)
+        return (ft_vk_normed){0};
+    return (ft_vk_normed){a.x.p, a.w, a.eps, c->pipeline->spec[1]};
+}
+
 /* If the last op has added the results of experts to rows whose norm is computed now, one dispatch
  * does both. */
 static bool join_combine(ft_vk *v, norm_args *a, ft_mat x)
 {
     enum { ROWS = 64 }; /* more rows fill the device with one value per invocation */
-    const ft_vk_command *c = v->cmd && v->n_list ? &v->list[v->n_list - 1] : NULL;
-    if (!c || c->kind != FT_VK_DISPATCH || c->pipeline->shader != FT_VK_EACH ||
-        c->pipeline->spec[0] != FT_VK_COMBINE)
-        return false;
+    const ft_vk_command *c = last_dispatch(v, FT_VK_EACH, FT_VK_COMBINE);
     each_args e;
+    if (!c) return false;
     memcpy(&e, c->push, sizeof e);
     if (e.y.p != ft_vk_address(x.p) || e.y.rs != x.rs || e.y.d != x.d || e.y.H != 1 || x.H != 1 ||
         c->grid[1] != (uint32_t)x.T || x.T > ROWS)

@@ -2,6 +2,7 @@
 #include "dev/vulkan/vulkan.h"
 
 #include <limits.h>
+#include <string.h>
 
 /* Push constants of linear.comp. */
 typedef struct linear_args {
@@ -173,15 +174,21 @@ static void few(ft_vk *v, coop_args *a, const ft_weight *w, uint32_t nt, size_t 
     const uint32_t source = halves ? COPY
                             : v->few_source == SHARED && one && w->k <= 17408 ? SHARED
                                                                               : FLOATS;
+    const uint32_t norm = source == SHARED && experts == NO_EXPERTS ? v->norm.threads : 0;
     const uint32_t width = source == SHARED ? (uint32_t)w->k / 8 : 1;
     const bool fours = a->x % 16 == 0 && a->x_rs % 4 == 0;
     const size_t n = ft_vk_groups((size_t)a->n, 16 * (8 / share) * (pair ? 1 : mt));
     const size_t x = FT_MIN(n, (size_t)FT_VK_GRID);
     if (halves) a->x = halves;
+    if (norm) {
+        a->x = v->norm.x;
+        a->plan = v->norm.w;
+        memcpy(&a->K, &v->norm.eps, sizeof a->K);
+    }
     a->rows = experts == DIRECT ? 1 : (int32_t)(8 * nt);
     ft_vk_dispatch(v, FT_VK_FEW,
                    FT_VK_SPEC(w->type, nt, share, fours, (uint32_t)experts, v->order, mt, source,
-                              width, v->few_cheap, pair),
+                              width, v->few_cheap, pair, norm),
                    a, sizeof *a, x, groups, ft_vk_groups(n, x));
 }
 
@@ -221,15 +228,30 @@ static void linear(ft_vk *v, ft_mat y, ft_mat x, const ft_weight *w, bool acc, u
     few(v, &a, w, groups_of_eight(x.T), 1, NO_EXPERTS, halves);
 }
 
+/* Before products of x. If the norm of x was the last op and they all can compute it, they run at
+ * the same time. */
+static void start(ft_vk *v, ft_mat x, bool all)
+{
+    v->norm = (ft_vk_normed){0};
+    if (v->few_norm && all && v->few_source == SHARED && ft_mat_cols(x) <= 17408)
+        v->norm = ft_vk_norm_of(v, x);
+    if (v->norm.threads)
+        ft_vk_beside(v);
+    else
+        ft_vk_barrier(v);
+}
+
 void ft_vk_linears(ft_dev *d, const ft_product_out *o, int n, ft_mat x)
 {
     ft_vk *v = (ft_vk *)d;
-    bool some = false;
+    bool some = false, all = true;
     uint64_t halves = 0;
     for (int i = 0; i < n; i++) some = some || coop(v, o[i].w);
     if (some && copied(v, x.T) && !(halves = halves_of(v, x, FT_VK_SCRATCH_HALVES))) return;
-    ft_vk_barrier(v);
+    for (int i = 0; i < n; i++) all = all && coop(v, o[i].w);
+    start(v, x, all);
     for (int i = 0; i < n; i++) linear(v, o[i].y, x, o[i].w, false, halves);
+    v->norm.threads = 0;
 }
 
 void ft_vk_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, bool acc)
@@ -288,8 +310,9 @@ void ft_vk_glu(ft_dev *d, ft_mat y, ft_mat u, ft_mat x, const ft_weight *gate, c
         const pair p = pair_of(gate, up, act);
         uint64_t halves = 0;
         if (copied(v, x.T) && !(halves = halves_of(v, x, FT_VK_SCRATCH_HALVES))) return;
-        ft_vk_barrier(v);
+        start(v, x, true);
         linear_pair(v, y, x, &p, halves);
+        v->norm.threads = 0;
         return;
     }
     const ft_product_out o[] = {{y, gate}, {u, up}};

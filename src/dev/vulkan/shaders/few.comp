@@ -16,6 +16,7 @@ layout(constant_id = 4) const int EXPERTS = 0;
 layout(constant_id = 6) const int MT = 1;
 layout(constant_id = 7) const int SOURCE = 0; /* of x: */
 layout(constant_id = 10) const bool PAIR = false; /* the tiles of a subgroup are gate and up */
+layout(constant_id = 11) const int NORM = 0; /* SHARED: x is normed here; the WG of norm.comp */
 layout(constant_id = 8) const int WIDTH = 1;  /* words of x in shared memory */
 const int PLANNED = 1, DIRECT = 2;
 const int FLOATS = 0, COPY = 1, SHARED = 2;
@@ -150,14 +151,50 @@ void finish(Group rows, int first_tile)
     }
 }
 
+/* 1 / rms of the row, with the sums of norm.comp. */
+float inv_rms(F32 x)
+{
+    const int me = int(gl_LocalInvocationIndex);
+    float own[4];
+    [[unroll]] for (int q = 0; q < NORM / 256; q++) own[q] = 0.0;
+    for (int first = 0; first < a.k; first += NORM)
+        [[unroll]] for (int q = 0; q < NORM / 256; q++) {
+            const int i = first + 256 * q + me;
+            const float v = i < a.k ? x.v[i] : 0.0;
+            own[q] = fma(v, v, own[q]);
+        }
+    precise float sum = own[0];
+    if (NORM == 1024) {
+        precise float p = own[0] + own[2], q = own[1] + own[3];
+        sum = p + q;
+    }
+    part[me] = sum;
+    barrier();
+    for (int s = 128; s > 0; s /= 2) {
+        if (me < s) {
+            precise float both = part[me] + part[me + s];
+            part[me] = both;
+        }
+        barrier();
+    }
+    return 1.0 / sqrt(part[0] / float(a.k) + intBitsToFloat(a.K));
+}
+
 /* The one row of the group in shared memory. */
 void stage(Group rows)
 {
     const ADDRESS from = a.x + 4ul * uint64_t(source_at(rows, 0)) * uint64_t(a.x_rs);
+    float r = 1.0;
+    if (NORM != 0) r = inv_rms(F32(from));
     for (int i = int(gl_LocalInvocationIndex); i < WIDTH; i += 256) {
         const int t = i % 4, k = 128 * (i / 16) + 64 * (t / 2) + 16 * (t % 2) + 4 * (i / 4 % 4);
-        const ADDRESS p = from + 4ul * uint64_t(k);
-        staged[i] = halves(floats(p), floats(p + 128ul));
+        const ADDRESS p = from + 4ul * uint64_t(k), w = a.plan + 4ul * uint64_t(k);
+        precise vec4 lower = floats(p), upper = floats(p + 128ul);
+        if (NORM != 0) {
+            lower = lower * r * V4(w).v[0];
+            upper = upper * r * V4(w + 128ul).v[0];
+        }
+        staged[i] = halves(lower, upper);
     }
     barrier();
 }
