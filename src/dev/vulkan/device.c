@@ -245,6 +245,21 @@ static bool device_open(ft_vk *v)
     return !v->error;
 }
 
+/* 0: not known. */
+static size_t multiprocessors(const ft_vk *v)
+{
+    uint32_t n;
+    VkPhysicalDeviceShaderSMBuiltinsPropertiesNV sm = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV};
+    VkPhysicalDeviceProperties2 p = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
+                                     .pNext = &sm};
+    VkExtensionProperties *all = list_extensions(v->gpu, &n);
+    if (has_extension(all, n, VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME))
+        vkGetPhysicalDeviceProperties2(v->gpu, &p);
+    ft_free(all);
+    return sm.shaderSMCount;
+}
+
 static void close_dev(ft_dev *d)
 {
     ft_vk *v = (ft_vk *)d;
@@ -411,14 +426,12 @@ ft_status ft_dev_vulkan(ft_dev **out, int index, ft_err *err)
         return st;
     }
     ft_vk_coop_check(v);
-    const char *few = getenv("FT_VK_FEW"); /* temporary: source, tiles from which two are taken */
+    const char *per = getenv("FT_VK_GROUPS"); /* temporary: per multiprocessor */
+    v->few_groups = (per ? (size_t)atoi(per) : 2) * multiprocessors(v);
     v->few_pair = getenv("FT_VK_NOPAIR") == NULL;
     v->few_norm = getenv("FT_VK_NONORM") == NULL;
+    v->few_ahead = getenv("FT_VK_NOAHEAD") == NULL;
     v->few_cheap = getenv("FT_VK_CHEAP") != NULL;
-    v->few_source = few ? few[0] - '0' : 0;
-    v->few_skip = v->few_source == 3;
-    if (v->few_skip) v->few_source = 1;
-    v->few_tiles = few && few[1] ? atoi(few + 2) : 1 << 20;
     *out = &v->dev;
     return FT_OK;
 }

@@ -83,12 +83,6 @@ static bool coop(const ft_vk *v, const ft_weight *w)
     return v->coop && (w->type == FT_Q4_K || w->type == FT_Q5_K || w->packed);
 }
 
-/* Whether products of T rows read an f16 copy of them. */
-static bool copied(const ft_vk *v, int T)
-{
-    return T > FEW || v->few_source == 1;
-}
-
 /* ---- packed weights ---- */
 
 bool ft_vk_packs(const ft_vk *v, const ft_weight *w)
@@ -135,7 +129,7 @@ static uint64_t halves_of(ft_vk *v, ft_mat x, ft_vk_scratch_id where)
         int32_t x_rs, k;
     } a = {ft_vk_address(x.p), ft_vk_scratch(v, where, (size_t)x.T * (size_t)k * sizeof(uint16_t)),
            x.rs, k};
-    if (a.y && !(v->few_skip && x.T <= FEW))
+    if (a.y)
         FT_VK_RUN(v, FT_VK_HALVES, FT_VK_SPEC(0), a, ft_vk_groups((size_t)k, 8 * 128), (size_t)x.T,
                   1);
     return a.y;
@@ -159,37 +153,37 @@ static coop_args coop_args_of(ft_mat y, ft_mat x, const ft_weight *w, bool acc)
                        .K = 1};
 }
 
-/* Where few.comp takes x from: SOURCE there. */
-enum { FLOATS, COPY, SHARED };
+/* Bytes of shared memory of few.comp. */
+static size_t few_shared(uint32_t nt, uint32_t matrices, size_t staged)
+{
+    return matrices * 8 * nt * 128 * sizeof(float) * (nt > 2 ? 1 : 2) + 16 * (staged + 1);
+}
 
-/* Groups of up to 8 nt rows. halves: the f16 copy of x, or 0. */
-static void few(ft_vk *v, coop_args *a, const ft_weight *w, uint32_t nt, size_t groups, int experts,
-                uint64_t halves)
+/* Groups of up to 8 nt rows. A row alone is kept in shared memory. */
+static void few(ft_vk *v, coop_args *a, const ft_weight *w, uint32_t nt, size_t groups, int experts)
 {
     const int blocks = w->k / COOP_BLOCK;
     const bool one = experts == DIRECT || (experts == NO_EXPERTS && a->T == 1);
     const uint32_t share = blocks > 4 ? 8 : blocks > 2 ? 4 : blocks > 1 ? 2 : 1;
-    const bool pair = a->up != 0;
-    const uint32_t mt = pair || (nt == 1 && w->n >= 16 * v->few_tiles) ? 2 : 1;
-    const uint32_t source = halves ? COPY
-                            : v->few_source == SHARED && one && w->k <= 17408 ? SHARED
-                                                                              : FLOATS;
-    const uint32_t norm = source == SHARED && experts == NO_EXPERTS ? v->norm.threads : 0;
-    const uint32_t width = source == SHARED ? (uint32_t)w->k / 8 : 1;
+    const uint32_t matrices = a->up ? 2 : 1, all = (uint32_t)w->k / 8;
+    const bool fits =
+        few_shared(nt, matrices, all) <= v->props.limits.maxComputeSharedMemorySize;
+    const uint32_t staged = one && fits ? all : 0;
+    const uint32_t norm = staged && experts == NO_EXPERTS ? v->norm.threads : 0;
     const bool fours = a->x % 16 == 0 && a->x_rs % 4 == 0;
-    const size_t n = ft_vk_groups((size_t)a->n, 16 * (8 / share) * (pair ? 1 : mt));
-    const size_t x = FT_MIN(n, (size_t)FT_VK_GRID);
-    if (halves) a->x = halves;
+    const size_t sets = ft_vk_groups((size_t)a->n, 16 * (8 / share));
+    const size_t most = v->few_groups ? FT_MAX(v->few_groups / groups, (size_t)1) : FT_VK_GRID;
+    const size_t x = FT_MIN(FT_MIN(sets, most), (size_t)FT_VK_GRID);
+    a->rows = experts == DIRECT ? 1 : (int32_t)(8 * nt);
     if (norm) {
         a->x = v->norm.x;
         a->plan = v->norm.w;
         memcpy(&a->K, &v->norm.eps, sizeof a->K);
     }
-    a->rows = experts == DIRECT ? 1 : (int32_t)(8 * nt);
     ft_vk_dispatch(v, FT_VK_FEW,
-                   FT_VK_SPEC(w->type, nt, share, fours, (uint32_t)experts, v->order, mt, source,
-                              width, v->few_cheap, pair, norm),
-                   a, sizeof *a, x, groups, ft_vk_groups(n, x));
+                   FT_VK_SPEC(w->type, nt, share, fours, (uint32_t)experts, v->order, staged, norm,
+                              matrices, v->few_cheap, v->few_ahead),
+                   a, sizeof *a, x, groups, 1);
 }
 
 /* Groups of up to 16 nt rows of an f16 copy. */
@@ -225,7 +219,13 @@ static void linear(ft_vk *v, ft_mat y, ft_mat x, const ft_weight *w, bool acc, u
         many(v, &a, w, 8, ft_vk_groups(T, 128), NO_EXPERTS, halves);
         return;
     }
-    few(v, &a, w, groups_of_eight(x.T), 1, NO_EXPERTS, halves);
+    few(v, &a, w, groups_of_eight(x.T), 1, NO_EXPERTS);
+}
+
+/* Whether few.comp keeps a row of x in shared memory, whatever it multiplies. */
+static bool staged_fits(const ft_vk *v, int k)
+{
+    return few_shared(1, 2, (size_t)k / 8) <= v->props.limits.maxComputeSharedMemorySize;
 }
 
 /* Before products of x. If the norm of x was the last op and they all can compute it, they run at
@@ -233,7 +233,7 @@ static void linear(ft_vk *v, ft_mat y, ft_mat x, const ft_weight *w, bool acc, u
 static void start(ft_vk *v, ft_mat x, bool all)
 {
     v->norm = (ft_vk_normed){0};
-    if (v->few_norm && all && v->few_source == SHARED && ft_mat_cols(x) <= 17408)
+    if (v->few_norm && all && staged_fits(v, ft_mat_cols(x)))
         v->norm = ft_vk_norm_of(v, x);
     if (v->norm.threads)
         ft_vk_beside(v);
@@ -247,7 +247,7 @@ void ft_vk_linears(ft_dev *d, const ft_product_out *o, int n, ft_mat x)
     bool some = false, all = true;
     uint64_t halves = 0;
     for (int i = 0; i < n; i++) some = some || coop(v, o[i].w);
-    if (some && copied(v, x.T) && !(halves = halves_of(v, x, FT_VK_SCRATCH_HALVES))) return;
+    if (some && x.T > FEW && !(halves = halves_of(v, x, FT_VK_SCRATCH_HALVES))) return;
     for (int i = 0; i < n; i++) all = all && coop(v, o[i].w);
     start(v, x, all);
     for (int i = 0; i < n; i++) linear(v, o[i].y, x, o[i].w, false, halves);
@@ -258,7 +258,7 @@ void ft_vk_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, bool acc)
 {
     ft_vk *v = (ft_vk *)d;
     uint64_t halves = 0;
-    if (coop(v, w) && copied(v, x.T) && !(halves = halves_of(v, x, FT_VK_SCRATCH_HALVES))) return;
+    if (coop(v, w) && x.T > FEW && !(halves = halves_of(v, x, FT_VK_SCRATCH_HALVES))) return;
     ft_vk_barrier(v);
     linear(v, y, x, w, acc, halves);
 }
@@ -296,10 +296,10 @@ static pair pair_of(const ft_weight *gate, const ft_weight *up, ft_act act)
     return (pair){gate, up, ft_vk_address(up->data), gate->n, act, {0}};
 }
 
-static void linear_pair(ft_vk *v, ft_mat y, ft_mat x, const pair *p, uint64_t halves)
+static void linear_pair(ft_vk *v, ft_mat y, ft_mat x, const pair *p)
 {
     coop_args a = pair_args(y, x, p);
-    few(v, &a, p->gate, groups_of_eight(x.T), 1, NO_EXPERTS, halves);
+    few(v, &a, p->gate, groups_of_eight(x.T), 1, NO_EXPERTS);
 }
 
 void ft_vk_glu(ft_dev *d, ft_mat y, ft_mat u, ft_mat x, const ft_weight *gate, const ft_weight *up,
@@ -308,10 +308,8 @@ void ft_vk_glu(ft_dev *d, ft_mat y, ft_mat u, ft_mat x, const ft_weight *gate, c
     ft_vk *v = (ft_vk *)d;
     if (can_join(v, gate, up, x.T)) {
         const pair p = pair_of(gate, up, act);
-        uint64_t halves = 0;
-        if (copied(v, x.T) && !(halves = halves_of(v, x, FT_VK_SCRATCH_HALVES))) return;
         start(v, x, true);
-        linear_pair(v, y, x, &p, halves);
+        linear_pair(v, y, x, &p);
         v->norm.threads = 0;
         return;
     }
@@ -367,7 +365,6 @@ typedef struct plan {
     int rows;    /* of a tile */
     bool direct; /* each pair is a tile of few.comp */
     bool many;   /* many.comp is used */
-    bool copied; /* an f16 copy of x is read */
 } plan;
 
 /* Which of the matrices are multiplied on cooperative matrices. */
@@ -385,7 +382,6 @@ static plan plan_of(ft_vk *v, ft_expert_choice r, int T, int E, coop_share coop)
         p.many = pairs > 16 * (size_t)E;
         p.rows = p.many ? 64 : pairs > 8 * (size_t)E ? 16 : 8;
     }
-    p.copied = p.many || (coop != COOP_NONE && v->few_source == 1);
     p.tiles = p.direct ? pairs : FT_MIN(pairs, ft_vk_groups(pairs, (size_t)p.rows) + (size_t)E);
     p.at = p.direct ? ids : ft_vk_scratch(v, FT_VK_SCRATCH_PLAN, 8 + 12 * p.tiles + 4 * pairs);
     if (!p.at || p.direct) return p;
@@ -416,7 +412,7 @@ static void expert(ft_vk *v, const plan *p, ft_mat y, ft_mat x, const ft_weight 
     if (p->many)
         many(v, &a, w, (uint32_t)p->rows / 16, p->tiles, PLANNED, halves);
     else
-        few(v, &a, w, (uint32_t)p->rows / 8, p->tiles, p->direct ? DIRECT : PLANNED, halves);
+        few(v, &a, w, (uint32_t)p->rows / 8, p->tiles, p->direct ? DIRECT : PLANNED);
 }
 
 /* Gate and up of the experts as a pair; false: not possible. */
@@ -443,8 +439,7 @@ static void expert_gates(ft_vk *v, const plan *p, ft_mat x, const ft_experts *e,
         a.plan = p->at;
         a.matrix = (uint64_t)coop_row_bytes(both->gate) * (uint64_t)both->gate->n;
         a.K = K;
-        few(v, &a, both->gate, (uint32_t)p->rows / 8, p->tiles, p->direct ? DIRECT : PLANNED,
-            halves);
+        few(v, &a, both->gate, (uint32_t)p->rows / 8, p->tiles, p->direct ? DIRECT : PLANNED);
     } else if (e->gate_up.data) {
         expert(v, p, tmp, x, &e->gate_up, K, false, halves);
     } else {
@@ -472,11 +467,11 @@ static void moe(ft_vk *v, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_cho
         ft_vk_scratch(v, FT_VK_SCRATCH_EXPERTS, pairs * (size_t)D * sizeof(float));
     const ft_mat out = ft_mat_at((float *)(uintptr_t)sums, (int)pairs, D);
     const plan p = plan_of(v, r, x.T, e->E, coop_experts(v, e));
-    const bool wide = sh && copied(v, x.T) && (coop(v, sh->gate) || coop(v, sh->up));
-    const bool wide_down = sh && copied(v, x.T) && coop(v, sh->down);
+    const bool wide = sh && x.T > FEW && (coop(v, sh->gate) || coop(v, sh->up));
+    const bool wide_down = sh && x.T > FEW && coop(v, sh->down);
     uint64_t halves = 0, shared = 0;
     if (!sums || !p.at) return;
-    if ((p.copied || wide) && !(halves = halves_of(v, x, FT_VK_SCRATCH_HALVES))) return;
+    if ((p.many || wide) && !(halves = halves_of(v, x, FT_VK_SCRATCH_HALVES))) return;
     ft_vk_barrier(v);
     pair both, one;
     const bool joined = expert_pair(v, &p, e, &both);
@@ -485,7 +480,7 @@ static void moe(ft_vk *v, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_cho
     if (sh_joined) {
         one = pair_of(sh->gate, sh->up, e->act);
         one.by = sh->s;
-        linear_pair(v, sh->g, x, &one, halves);
+        linear_pair(v, sh->g, x, &one);
     } else if (sh) {
         linear(v, sh->g, x, sh->gate, false, halves);
         linear(v, sh->u, x, sh->up, false, halves);
@@ -495,9 +490,8 @@ static void moe(ft_vk *v, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_cho
         if (!joined) ft_vk_beside(v);
         ft_vk_act_mul_by(v, sh->g, sh->g, sh->u, e->act, sh->s);
     }
-    halves = 0;
-    if (p.copied && !(halves = halves_of(v, gate, FT_VK_SCRATCH_HALVES))) return;
-    if (p.copied && wide_down) ft_vk_beside(v);
+    if (p.many && !(halves = halves_of(v, gate, FT_VK_SCRATCH_HALVES))) return;
+    if (p.many && wide_down) ft_vk_beside(v);
     if (wide_down && !(shared = halves_of(v, sh->g, FT_VK_SCRATCH_SHARED))) return;
     ft_vk_barrier(v);
     expert(v, &p, out, gate, &e->down, 1, false, halves);
@@ -524,7 +518,7 @@ void ft_vk_expert_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, ft_e
     r.K = 1;
     const plan p = plan_of(v, r, y.T, w->E, coop(v, w) ? COOP_ALL : COOP_NONE);
     uint64_t halves = 0;
-    if (!p.at || (p.copied && !(halves = halves_of(v, x, FT_VK_SCRATCH_HALVES)))) return;
+    if (!p.at || (p.many && !(halves = halves_of(v, x, FT_VK_SCRATCH_HALVES)))) return;
     ft_vk_barrier(v);
     expert(v, &p, y, x, w, y.T / x.T, acc, halves);
 }

@@ -1,5 +1,5 @@
-/* y = x W^T on cooperative matrices, for up to 8 NT rows of x. A tile has 16 outputs, a subgroup MT
- * of them; SHARE subgroups share their columns, and their sums are added in order. Of few rows most
+/* y = x W^T on cooperative matrices, for up to 8 NT rows of x. A tile has 16 outputs; SHARE
+ * subgroups share its columns, and their sums are added in order. Of few rows most
  * columns of a product are unused: the weights' bandwidth is the limit.
  *
  * With experts, the rows are pairs of a row and one of its K experts: PLANNED, sorted by expert
@@ -13,34 +13,32 @@ layout(constant_id = 1) const int NT = 1;
 layout(constant_id = 2) const int SHARE = 8;
 layout(constant_id = 3) const bool FOURS = true; /* x can be read in fours */
 layout(constant_id = 4) const int EXPERTS = 0;
-layout(constant_id = 6) const int MT = 1;
-layout(constant_id = 7) const int SOURCE = 0; /* of x: */
-layout(constant_id = 10) const bool PAIR = false; /* the tiles of a subgroup are gate and up */
-layout(constant_id = 11) const int NORM = 0; /* SHARED: x is normed here; the WG of norm.comp */
-layout(constant_id = 8) const int WIDTH = 1;  /* words of x in shared memory */
+layout(constant_id = 6) const int STAGED = 0;  /* words of the one row of x, in shared memory */
+layout(constant_id = 7) const int NORM = 0;    /* that row is normed here; the WG of norm.comp */
+layout(constant_id = 8) const int MATRICES = 1; /* 2: gate and up */
+layout(constant_id = 10) const bool AHEAD = true;
 const int PLANNED = 1, DIRECT = 2;
-const int FLOATS = 0, COPY = 1, SHARED = 2;
-const int TILES = PAIR ? 1 : MT; /* of results, for a subgroup */
 layout(local_size_x = 256) in;
 #include "coop_rows.glsl"
 
-/* Of rows g and g + 8 of each tile. */
+/* Of rows g and g + 8 of a tile. */
 struct Raw {
-    uvec4 head[4], high[4];
-    uvec4 codes[8], upper[8]; /* of each half */
+    uvec4 head[2], high[2];
+    uvec4 codes[4], upper[4]; /* of each half */
 };
 
-shared float part[8 * MT * NT * 128];
-shared uvec4 staged[WIDTH];
+const int PART = MATRICES * 8 * NT * 128; /* partial sums of a set of tiles, */
+const int BUFFERS = NT > 2 ? 1 : 2;       /* and how many sets there is space for */
+shared float part[BUFFERS * PART];
+shared uvec4 staged[STAGED + 1];
 
-ADDRESS row[2 * MT], x[NT];
-MAT_C acc[MT * NT];
-uvec4 own[8], ahead[8]; /* x of one row group: a block */
+ADDRESS row[2], x[NT];
+MAT_C acc[NT];
 
 Raw load(int b, int t)
 {
     Raw r;
-    [[unroll]] for (int i = 0; i < 2 * MT; i++) {
+    [[unroll]] for (int i = 0; i < 2; i++) {
         const ADDRESS block = row[i] + uint64_t(b * BLOCK);
         r.head[i] = head_at(block, t);
         r.high[i] = high_at(block, t);
@@ -70,62 +68,46 @@ uvec4 halves(vec4 lower, vec4 upper)
 /* The columns of word j of half h that lane t has, as in halves.comp. */
 uvec4 words_of(int i, int b, int h, int j, int t)
 {
-    const int at = 32 * b + 16 * h + 4 * j + t;
-    if (SOURCE == SHARED) return staged[at];
-    if (SOURCE == COPY) return Words(x[i]).v[at];
+    if (STAGED != 0) return staged[32 * b + 16 * h + 4 * j + t];
     const ADDRESS p = x[i] + 4ul * uint64_t(256 * b + 128 * h + 4 * j);
     return halves(floats(p), floats(p + 128ul));
 }
 
-/* Block b of the first row group. */
-void load_rows(int b, int t)
-{
-    if (SOURCE == FLOATS) {
-        vec4 v[16];
-        [[unroll]] for (int i = 0; i < 16; i++)
-            v[i] = floats(x[0] + 4ul * uint64_t(256 * b + 128 * (i / 8) + 4 * (i % 8 / 2) +
-                                                32 * (i % 2)));
-        [[unroll]] for (int i = 0; i < 8; i++) ahead[i] = halves(v[2 * i], v[2 * i + 1]);
-    } else {
-        [[unroll]] for (int i = 0; i < 8; i++) ahead[i] = words_of(0, b, i / 4, i % 4, t);
-    }
-}
-
 void multiply(Raw r, int b, int t)
 {
+    uvec4 own[8]; /* of one group of rows in memory: all loads of a block at once */
+    if (STAGED == 0 && NT == 1)
+        [[unroll]] for (int i = 0; i < 8; i++) own[i] = words_of(0, b, i / 4, i % 4, t);
     [[unroll]] for (int h = 0; h < 2; h++) {
-        Factor f[4];
-        [[unroll]] for (int i = 0; i < 2 * MT; i++) f[i] = factor_of(r.head[i], h, t);
+        const Factor f0 = factor_of(r.head[0], h, t), f8 = factor_of(r.head[1], h, t);
         [[unroll]] for (int j = 0; j < 4; j++) {
-            MAT_A lower[2], upper[2];
-            [[unroll]] for (int m = 0; m < MT; m++) {
-                const int p = 2 * m, q = 2 * m + 1;
-                const uint w0 = r.codes[2 * p + h][j], w8 = r.codes[2 * q + h][j];
-                const uint h0 = high_of(r.high[p], h, j, t), h8 = high_of(r.high[q], h, j, t);
-                const uint u0 = TYPE == Q8_0 ? r.upper[2 * p + h][j] : w0;
-                const uint u8 = TYPE == Q8_0 ? r.upper[2 * q + h][j] : w8;
-                lower[m] = weights(w0, w8, h0, h8, false, f[p], f[q]);
-                upper[m] = weights(u0, u8, h0, h8, true, f[p], f[q]);
-            }
+            const uint w0 = r.codes[h][j], w8 = r.codes[2 + h][j];
+            const uint h0 = high_of(r.high[0], h, j, t), h8 = high_of(r.high[1], h, j, t);
+            const uint u0 = TYPE == Q8_0 ? r.upper[h][j] : w0;
+            const uint u8 = TYPE == Q8_0 ? r.upper[2 + h][j] : w8;
+            const MAT_A lower = weights(w0, w8, h0, h8, false, f0, f8);
+            const MAT_A upper = weights(u0, u8, h0, h8, true, f0, f8);
             [[unroll]] for (int i = 0; i < NT; i++) {
-                const uvec4 v = NT == 1 ? own[4 * h + j] : words_of(i, b, h, j, t);
-                const MAT_B x0 = operand_b(unpackFloat2x16(v.x), unpackFloat2x16(v.y));
-                const MAT_B x1 = operand_b(unpackFloat2x16(v.z), unpackFloat2x16(v.w));
-                [[unroll]] for (int m = 0; m < MT; m++)
-                    acc[m * NT + i] = coop_mul_add(lower[m], x0, acc[m * NT + i]);
-                [[unroll]] for (int m = 0; m < MT; m++)
-                    acc[m * NT + i] = coop_mul_add(upper[m], x1, acc[m * NT + i]);
+                uvec4 v;
+                if (STAGED == 0 && NT == 1)
+                    v = own[4 * h + j];
+                else
+                    v = words_of(i, b, h, j, t);
+                acc[i] = coop_mul_add(
+                    lower, operand_b(unpackFloat2x16(v.x), unpackFloat2x16(v.y)), acc[i]);
+                acc[i] = coop_mul_add(
+                    upper, operand_b(unpackFloat2x16(v.z), unpackFloat2x16(v.w)), acc[i]);
             }
         }
     }
 }
 
-/* Sum (c, o) of a tile of the workgroup: the partial sums in order. */
-float total(int tile, int c, int o)
+/* Sum (c, o) of a tile: the partial sums in order. */
+float total(int from, int tile, int c, int o)
 {
-    const int from = ((tile / MT * SHARE * MT + tile % MT) * NT + c / 8) * 128 + 8 * o + c % 8;
+    from += (tile * SHARE * NT + c / 8) * 128 + 8 * o + c % 8;
     precise float sum = 0.0;
-    [[unroll]] for (int p = 0; p < SHARE; p++) sum += part[from + p * MT * NT * 128];
+    [[unroll]] for (int p = 0; p < SHARE; p++) sum += part[from + p * NT * 128];
     return sum;
 }
 
@@ -138,16 +120,18 @@ void store_pair(Group r, int i, int o, float g, float u)
     place(r, i, o).v[0] = v;
 }
 
-void finish(Group rows, int first_tile)
+/* The results of the workgroup's tiles, whose partial sums begin at `from`. */
+void finish(Group rows, int first_tile, int from)
 {
-    for (int i = int(gl_LocalInvocationIndex); i < 8 / SHARE * TILES * NT * 128; i += 256) {
+    for (int i = int(gl_LocalInvocationIndex); i < 8 / SHARE * NT * 128; i += 256) {
         const int tile = i / (NT * 128), c = i % (NT * 128) / 16, o = i % 16;
+        const int out_o = 16 * (first_tile + tile) + o;
         if (c >= rows.n) continue;
-        if (PAIR)
-            store_pair(rows, c, 16 * (first_tile + tile) + o, total(2 * tile, c, o),
-                       total(2 * tile + 1, c, o));
+        const float sum = total(from, tile, c, o);
+        if (MATRICES == 2)
+            store_pair(rows, c, out_o, sum, total(from + PART / 2, tile, c, o));
         else
-            store(rows, c, 16 * (first_tile + tile) + o, total(tile, c, o));
+            store(rows, c, out_o, sum);
     }
 }
 
@@ -186,7 +170,7 @@ void stage(Group rows)
     const ADDRESS from = a.x + 4ul * uint64_t(source_at(rows, 0)) * uint64_t(a.x_rs);
     float r = 1.0;
     if (NORM != 0) r = inv_rms(F32(from));
-    for (int i = int(gl_LocalInvocationIndex); i < WIDTH; i += 256) {
+    for (int i = int(gl_LocalInvocationIndex); i < STAGED; i += 256) {
         const int t = i % 4, k = 128 * (i / 16) + 64 * (t / 2) + 16 * (t % 2) + 4 * (i / 4 % 4);
         const ADDRESS p = from + 4ul * uint64_t(k), w = a.plan + 4ul * uint64_t(k);
         precise vec4 lower = floats(p), upper = floats(p + 128ul);
@@ -203,53 +187,71 @@ void find_rows(Group rows, int g, int t)
 {
     [[unroll]] for (int i = 0; i < NT; i++) {
         const int r = source_at(rows, min(8 * i + g, rows.n - 1));
-        x[i] = SOURCE == COPY
-                   ? a.x + 2ul * uint64_t(r) * uint64_t(a.k)
-                   : a.x + 4ul * (uint64_t(r) * uint64_t(a.x_rs) +
-                                  uint64_t(64 * (t / 2) + 16 * (t % 2)));
+        x[i] = a.x + 4ul * (uint64_t(r) * uint64_t(a.x_rs) + uint64_t(64 * (t / 2) + 16 * (t % 2)));
     }
 }
 
+void find_weights(ADDRESS w, int tile, int g)
+{
+    [[unroll]] for (int i = 0; i < 2; i++)
+        row[i] = w + uint64_t(min(16 * tile + g + 8 * i, a.n - 1)) * uint64_t(a.row_bytes);
+}
+
+void put_part(int at, int g, int t)
+{
+    [[unroll]] for (int i = 0; i < NT; i++) {
+        const vec4 e = elements(acc[i]);
+        const int to = at + i * 128 + 8 * g + 2 * t;
+        part[to] = e.x;
+        part[to + 1] = e.y;
+        part[to + 64] = e.z;
+        part[to + 65] = e.w;
+    }
+}
+
+/* The workgroup computes tiles `step` sets apart, one set after the other; the first weights of a
+ * set are loaded before the products of the previous one end. */
 void main()
 {
     const int warp = int(gl_SubgroupID), lane = int(gl_SubgroupInvocationID), g = lane / 4,
-              t = lane % 4, blocks = a.k / 256, mine = warp % SHARE;
-    const int first_tile =
-        int(gl_WorkGroupID.x + gl_WorkGroupID.z * gl_NumWorkGroups.x) * (8 / SHARE * TILES);
-    const int tile = first_tile + warp / SHARE * TILES;
+              t = lane % 4, blocks = a.k / 256, own = warp % SHARE;
+    const int sets = (a.n + 16 * (8 / SHARE) - 1) / (16 * (8 / SHARE));
+    const int step = int(gl_NumWorkGroups.x * gl_NumWorkGroups.z);
     const Group rows = group_of();
     if (rows.n == 0) return;
-    [[unroll]] for (int i = 0; i < 2 * MT; i++) {
-        const int o = 16 * tile + g + 8 * (PAIR ? i % 2 : i);
-        row[i] = (PAIR && i >= 2 ? rows.up : rows.w) +
-                 uint64_t(min(o, a.n - 1)) * uint64_t(a.row_bytes);
-    }
-    [[unroll]] for (int i = 0; i < MT * NT; i++) acc[i] = coop_c(0.0);
-    Raw next = load(min(mine, blocks - 1), t);
+    int set = int(gl_WorkGroupID.x + gl_WorkGroupID.z * gl_NumWorkGroups.x), from = 0;
+    find_weights(rows.w, set * (8 / SHARE) + warp / SHARE, g);
+    Raw next;
+    if (AHEAD) next = load(min(own, blocks - 1), t);
     find_rows(rows, g, t);
-    if (SOURCE == SHARED) stage(rows);
-    if (SOURCE == COPY && NT == 1) load_rows(min(mine, blocks - 1), t);
-    for (int b = mine; b < blocks; b += PARTS) {
-        const Raw r = next;
-        if (SOURCE == COPY) own = ahead;
-        if (b + PARTS < blocks) {
-            next = load(b + PARTS, t);
-            if (SOURCE == COPY && NT == 1) load_rows(b + PARTS, t);
+    if (STAGED != 0) stage(rows);
+    for (; set < sets; set += step) {
+        const int tile = set * (8 / SHARE) + warp / SHARE;
+        for (int m = 0; m < MATRICES; m++) {
+            [[unroll]] for (int i = 0; i < NT; i++) acc[i] = coop_c(0.0);
+            const bool last = m + 1 == MATRICES;
+            for (int b = own; b < blocks; b += PARTS) {
+                Raw r;
+                if (AHEAD)
+                    r = next;
+                else
+                    r = load(b, t);
+                if (b + PARTS < blocks) {
+                    if (AHEAD) next = load(b + PARTS, t);
+                } else if (!last || set + step < sets) {
+                    find_weights(last ? rows.w : rows.up,
+                                 last ? tile + step * (8 / SHARE) : tile, g);
+                    if (AHEAD) next = load(own, t);
+                }
+                multiply(r, b, t);
+            }
+            put_part(from + (m * 8 + warp) * NT * 128, g, t);
         }
-        if (SOURCE != COPY && NT == 1) {
-            load_rows(b, t);
-            own = ahead;
-        }
-        multiply(r, b, t);
+        barrier();
+        finish(rows, set * (8 / SHARE), from);
+        if (BUFFERS == 1)
+            barrier();
+        else
+            from = PART - from;
     }
-    [[unroll]] for (int i = 0; i < MT * NT; i++) {
-        const vec4 e = elements(acc[i]);
-        const int at = (warp * MT * NT + i) * 128 + 8 * g + 2 * t;
-        part[at] = e.x;
-        part[at + 1] = e.y;
-        part[at + 64] = e.z;
-        part[at + 65] = e.w;
-    }
-    barrier();
-    finish(rows, first_tile);
 }
