@@ -186,6 +186,16 @@ void ft_vk_rmsnorm(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps)
     norm(d, joined ? FT_VK_SUM : FT_VK_RMS, &a, x.T);
 }
 
+/* Queries are rotated while keys and values are stored: those read k and v alone. */
+static void beside_kv_put(ft_vk *v, ft_mat x)
+{
+    const ft_vk_command *c = v->cmd && v->n_list ? &v->list[v->n_list - 1] : NULL;
+    ft_vk_mat kv[2]; /* the first push constants of kv_put.comp */
+    if (!c || c->kind != FT_VK_DISPATCH || c->pipeline->shader != FT_VK_KV_PUT) return;
+    memcpy(kv, c->push, sizeof kv);
+    if (kv[0].p != ft_vk_address(x.p) && kv[1].p != ft_vk_address(x.p)) ft_vk_beside(v);
+}
+
 void ft_vk_norm_rope(ft_dev *d, ft_mat x, ft_vec w, float eps, ft_mat cs)
 {
     const norm_args a = {.y = ft_vk_mat_of(x),
@@ -193,6 +203,7 @@ void ft_vk_norm_rope(ft_dev *d, ft_mat x, ft_vec w, float eps, ft_mat cs)
                          .z = ft_vk_mat_of(cs),
                          .w = eps < 0 ? 0 : ft_vk_address(w.p),
                          .eps = eps};
+    beside_kv_put((ft_vk *)d, x);
     norm(d, FT_VK_ROPE, &a, x.T);
 }
 
