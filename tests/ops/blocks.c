@@ -48,7 +48,8 @@ static void norm_blocks(ft_optest *t, const int *n)
     t_check_gaps(t, y);
 }
 OPTEST_ROWS(norm_blocks, {1, 2048, 48, FT_Q4_K}, {3, 5120, 33, FT_Q4_K}, {2, 512, 20, FT_Q5_K},
-            {20, 2560, 40, FT_Q6_K}, {70, 1024, 40, FT_Q8_0})
+            {20, 2560, 40, FT_Q6_K}, {70, 1024, 40, FT_Q8_0}, {1, 1000, 33, FT_F32},
+            {5, 3072, 20, FT_BF16})
 
 static void moe_blocks(ft_optest *t, const int *n)
 {

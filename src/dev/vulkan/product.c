@@ -10,6 +10,8 @@ typedef struct linear_args {
     int32_t n, k, T, x_rs, y_rs, y_hs, y_d;
     uint32_t row_bytes;
     int32_t acc, K;
+    uint64_t gain;
+    float eps;
 } linear_args;
 
 /* How many rows of x and of W the lanes of a workgroup have: a choice of speed alone. */
@@ -45,13 +47,18 @@ static linear_args args_of(const ft_vk *v, ft_mat y, ft_mat x, const ft_weight *
 }
 
 /* A grid of n workgroups in x, and in z where there are too many. */
-static void run(ft_vk *v, const linear_args *a, const ft_weight *w, tiling t, size_t tiles,
-                bool experts)
+static void run(ft_vk *v, linear_args *a, const ft_weight *w, tiling t, size_t tiles, bool experts)
 {
     const size_t blocks = ft_vk_groups((size_t)a->n, 4 * t.rows);
     const size_t x = FT_MIN(blocks, (size_t)FT_VK_GRID);
     const bool fours = a->x % 16 == 0 && a->x_rs % 4 == 0 && a->k % 8 == 0;
-    ft_vk_dispatch(v, FT_VK_LINEAR, FT_VK_SPEC(w->type, t.rows, t.cols, fours, experts), a,
+    const uint32_t norm = experts ? 0 : v->norm.threads;
+    if (norm) {
+        a->x = v->norm.x;
+        a->gain = v->norm.w;
+        a->eps = v->norm.eps;
+    }
+    ft_vk_dispatch(v, FT_VK_LINEAR, FT_VK_SPEC(w->type, t.rows, t.cols, fours, experts, norm), a,
                    sizeof *a, x, tiles, ft_vk_groups(blocks, x));
 }
 
@@ -210,7 +217,7 @@ static void linear(ft_vk *v, ft_mat y, ft_mat x, const ft_weight *w, bool acc, u
     const size_t T = (size_t)x.T;
     if (!coop(v, w)) {
         const tiling t = tiling_of(x.T, w->n);
-        const linear_args a = args_of(v, y, x, w, acc);
+        linear_args a = args_of(v, y, x, w, acc);
         run(v, &a, w, t, ft_vk_groups(T, t.cols), false);
         return;
     }
@@ -228,12 +235,14 @@ static bool staged_fits(const ft_vk *v, int k)
     return few_shared(1, 2, (size_t)k / 8) <= v->props.limits.maxComputeSharedMemorySize;
 }
 
-/* Before products of x. If the norm of x was the last op and they all can compute it, they run at
- * the same time. */
-static void start(ft_vk *v, ft_mat x, bool all)
+/* Before products of x. If its norm was the last op, they compute it themselves and run at the same
+ * time. */
+static void start(ft_vk *v, ft_mat x)
 {
+    const int k = ft_mat_cols(x);
     v->norm = (ft_vk_normed){0};
-    if (v->few_norm && all && staged_fits(v, ft_mat_cols(x)))
+    if (v->few_norm && ft_vk_address(x.p) % 16 == 0 && x.rs % 4 == 0 && k % 8 == 0 &&
+        staged_fits(v, k))
         v->norm = ft_vk_norm_of(v, x);
     if (v->norm.threads)
         ft_vk_beside(v);
@@ -244,12 +253,11 @@ static void start(ft_vk *v, ft_mat x, bool all)
 void ft_vk_linears(ft_dev *d, const ft_product_out *o, int n, ft_mat x)
 {
     ft_vk *v = (ft_vk *)d;
-    bool some = false, all = true;
+    bool some = false;
     uint64_t halves = 0;
     for (int i = 0; i < n; i++) some = some || coop(v, o[i].w);
     if (some && x.T > FEW && !(halves = halves_of(v, x, FT_VK_SCRATCH_HALVES))) return;
-    for (int i = 0; i < n; i++) all = all && coop(v, o[i].w);
-    start(v, x, all);
+    start(v, x);
     for (int i = 0; i < n; i++) linear(v, o[i].y, x, o[i].w, false, halves);
     v->norm.threads = 0;
 }
@@ -308,7 +316,7 @@ void ft_vk_glu(ft_dev *d, ft_mat y, ft_mat u, ft_mat x, const ft_weight *gate, c
     ft_vk *v = (ft_vk *)d;
     if (can_join(v, gate, up, x.T)) {
         const pair p = pair_of(gate, up, act);
-        start(v, x, true);
+        start(v, x);
         linear_pair(v, y, x, &p);
         v->norm.threads = 0;
         return;

@@ -20,6 +20,8 @@ layout(constant_id = 10) const bool AHEAD = true;
 const int PLANNED = 1, DIRECT = 2;
 layout(local_size_x = 256) in;
 #include "coop_rows.glsl"
+const int ROW_WG = 256;
+#include "row_norm.glsl"
 
 /* Of rows g and g + 8 of a tile. */
 struct Raw {
@@ -135,48 +137,19 @@ void finish(Group rows, int first_tile, int from)
     }
 }
 
-/* 1 / rms of the row, with the sums of norm.comp. */
-float inv_rms(F32 x)
-{
-    const int me = int(gl_LocalInvocationIndex);
-    float own[4];
-    [[unroll]] for (int q = 0; q < NORM / 256; q++) own[q] = 0.0;
-    for (int first = 0; first < a.k; first += NORM)
-        [[unroll]] for (int q = 0; q < NORM / 256; q++) {
-            const int i = first + 256 * q + me;
-            const float v = i < a.k ? x.v[i] : 0.0;
-            own[q] = fma(v, v, own[q]);
-        }
-    precise float sum = own[0];
-    if (NORM == 1024) {
-        precise float p = own[0] + own[2], q = own[1] + own[3];
-        sum = p + q;
-    }
-    part[me] = sum;
-    barrier();
-    for (int s = 128; s > 0; s /= 2) {
-        if (me < s) {
-            precise float both = part[me] + part[me + s];
-            part[me] = both;
-        }
-        barrier();
-    }
-    return 1.0 / sqrt(part[0] / float(a.k) + intBitsToFloat(a.K));
-}
-
 /* The one row of the group in shared memory. */
 void stage(Group rows)
 {
     const ADDRESS from = a.x + 4ul * uint64_t(source_at(rows, 0)) * uint64_t(a.x_rs);
     float r = 1.0;
-    if (NORM != 0) r = inv_rms(F32(from));
+    if (NORM != 0) r = row_inv_rms(F32(from), a.k, intBitsToFloat(a.K));
     for (int i = int(gl_LocalInvocationIndex); i < STAGED; i += 256) {
         const int t = i % 4, k = 128 * (i / 16) + 64 * (t / 2) + 16 * (t % 2) + 4 * (i / 4 % 4);
         const ADDRESS p = from + 4ul * uint64_t(k), w = a.plan + 4ul * uint64_t(k);
-        precise vec4 lower = floats(p), upper = floats(p + 128ul);
+        vec4 lower = floats(p), upper = floats(p + 128ul);
         if (NORM != 0) {
-            lower = lower * r * V4(w).v[0];
-            upper = upper * r * V4(w + 128ul).v[0];
+            lower = normed(lower, r, V4(w).v[0]);
+            upper = normed(upper, r, V4(w + 128ul).v[0]);
         }
         staged[i] = halves(lower, upper);
     }

@@ -12,13 +12,18 @@ layout(constant_id = 1) const int ROWS = 4;
 layout(constant_id = 2) const int COLS = 8;
 layout(constant_id = 3) const bool FOURS = false; /* x can be read in fours */
 layout(constant_id = 4) const bool EXPERTS = false;
+layout(constant_id = 5) const int NORM = 0; /* one row, normed here; the WG of norm.comp */
+const int ROW_WG = 128;
 layout(local_size_x = 128) in;
 layout(push_constant, scalar) uniform Push {
     ADDRESS w, x, y, scale, grid, plan, matrix; /* matrix: bytes of one expert's weights */
     int n, k, T, x_rs, y_rs, y_hs, y_d;
     uint row_bytes;
     int acc, K; /* K: rows of x are pairs / K */
+    ADDRESS gain; /* of the norm */
+    float eps;
 } a;
+#include "row_norm.glsl"
 
 /* Columns are loaded in so many steps at once: of one row of x and plain weights, such as a router,
  * there is little else to do while a load is under way. */
@@ -33,6 +38,7 @@ layout(buffer_reference, scalar, buffer_reference_align = 4) buffer Tiles {
 
 float acc[ROWS * COLS];
 ADDRESS x[COLS];
+float inv_rms;
 int col[COLS]; /* the row of y of each column, -1: none */
 
 void accumulate(int r, int c, vec4 lo, vec4 hi)
@@ -86,6 +92,11 @@ void multiply(ADDRESS w, int row0, int k)
             V4 p = V4(x[c] + 4ul * uint64_t(k));
             lo[c] = p.v[0];
             hi[c] = p.v[1];
+            if (NORM != 0) {
+                V4 gain = V4(a.gain + 4ul * uint64_t(k));
+                lo[c] = normed(lo[c], inv_rms, gain.v[0]);
+                hi[c] = normed(hi[c], inv_rms, gain.v[1]);
+            }
         } else {
             lo[c] = vec4(x_at(x[c], k), x_at(x[c], k + 1), x_at(x[c], k + 2), x_at(x[c], k + 3));
             hi[c] = vec4(x_at(x[c], k + 4), x_at(x[c], k + 5), x_at(x[c], k + 6),
@@ -121,6 +132,7 @@ void main()
     [[unroll]] for (int c = 0; c < COLS; c++)
         x[c] = a.x + 4ul * uint64_t(max(col[c], 0) / a.K) * uint64_t(a.x_rs);
     [[unroll]] for (int i = 0; i < ROWS * COLS; i++) acc[i] = 0.0;
+    if (NORM != 0) inv_rms = row_inv_rms(F32(x[0]), a.k, a.eps);
     int k = 8 * lane;
     for (; k + 256 * (STEPS - 1) < a.k; k += 256 * STEPS)
         [[unroll]] for (int u = 0; u < STEPS; u++) multiply(w, row0, k + 256 * u);
