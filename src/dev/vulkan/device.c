@@ -2,7 +2,6 @@
 #include "dev/vulkan/vulkan.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { GPUS = 32 };
@@ -201,8 +200,7 @@ int ft_dev_vulkan_discrete(void)
 
 static bool device_open(ft_vk *v)
 {
-    static const char *const wanted[] = {BUDGET, "VK_KHR_portability_subset",
-                                         "VK_KHR_pipeline_executable_properties"};
+    static const char *const wanted[] = {BUDGET, "VK_KHR_portability_subset"};
     const char *use[FT_COUNT(wanted) + 1];
     uint32_t n, n_use = 0;
     const float priority = 1;
@@ -213,7 +211,6 @@ static bool device_open(ft_vk *v)
         if (has_extension(all, n, wanted[i])) use[n_use++] = wanted[i];
     v->budget = has_extension(all, n, wanted[0]);
     v->coop = ft_vk_coop_offered(v->instance, v->gpu);
-    const bool has_stats = has_extension(all, n, wanted[2]);
     ft_free(all);
     features_init(&f);
     f.core.features.shaderInt64 = VK_TRUE;
@@ -224,12 +221,6 @@ static bool device_open(ft_vk *v)
         f.v12.pNext = ft_vk_coop_enable(&coop, &f.v12);
         use[n_use++] = FT_VK_COOP;
     }
-    VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR stats = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR,
-        .pNext = f.core.pNext,
-        .pipelineExecutableInfo = VK_TRUE};
-    v->stats = getenv("FT_VK_STATS") && n_use && has_stats;
-    if (v->stats) f.core.pNext = &stats;
     const VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
                                            .queueFamilyIndex = v->family,
                                            .queueCount = 1,
@@ -243,21 +234,6 @@ static bool device_open(ft_vk *v)
     ft_vk_check(v, vkCreateDevice(v->gpu, &info, NULL, &v->device), "vkCreateDevice");
     if (!v->error) vkGetDeviceQueue(v->device, v->family, 0, &v->queue);
     return !v->error;
-}
-
-/* 0: not known. */
-static size_t multiprocessors(const ft_vk *v)
-{
-    uint32_t n;
-    VkPhysicalDeviceShaderSMBuiltinsPropertiesNV sm = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV};
-    VkPhysicalDeviceProperties2 p = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
-                                     .pNext = &sm};
-    VkExtensionProperties *all = list_extensions(v->gpu, &n);
-    if (has_extension(all, n, VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME))
-        vkGetPhysicalDeviceProperties2(v->gpu, &p);
-    ft_free(all);
-    return sm.shaderSMCount;
 }
 
 static void close_dev(ft_dev *d)
@@ -426,12 +402,6 @@ ft_status ft_dev_vulkan(ft_dev **out, int index, ft_err *err)
         return st;
     }
     ft_vk_coop_check(v);
-    const char *per = getenv("FT_VK_GROUPS"); /* temporary: per multiprocessor */
-    v->few_groups = (per ? (size_t)atoi(per) : 2) * multiprocessors(v);
-    v->few_pair = getenv("FT_VK_NOPAIR") == NULL;
-    v->few_norm = getenv("FT_VK_NONORM") == NULL;
-    v->few_ahead = getenv("FT_VK_NOAHEAD") == NULL;
-    v->few_cheap = getenv("FT_VK_CHEAP") != NULL;
     *out = &v->dev;
     return FT_OK;
 }

@@ -132,29 +132,6 @@ static void cache_save(ft_vk *v)
 
 /* ---- pipelines ---- */
 
-static void print_stats(ft_vk *v, const ft_vk_pipeline *p)
-{
-    PFN_vkGetPipelineExecutableStatisticsKHR get = (PFN_vkGetPipelineExecutableStatisticsKHR)
-        vkGetDeviceProcAddr(v->device, "vkGetPipelineExecutableStatisticsKHR");
-    VkPipelineExecutableStatisticKHR s[64];
-    VkPipelineExecutableInfoKHR info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_INFO_KHR,
-                                        .pipeline = p->pipeline};
-    uint32_t n = 64;
-    char line[2048];
-    int at = snprintf(line, sizeof line, "stats %d:", p->shader);
-    if (!get || !p->pipeline) return;
-    for (int i = 0; i < FT_VK_SPECS; i++)
-        at += snprintf(line + at, sizeof line - (size_t)at, " %u", p->spec[i]);
-    for (int i = 0; i < 64; i++)
-        s[i] = (VkPipelineExecutableStatisticKHR){
-            .sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_STATISTIC_KHR};
-    if (get(v->device, &info, &n, s) < 0) return;
-    for (uint32_t i = 0; i < n && at < 1800; i++)
-        at += snprintf(line + at, sizeof line - (size_t)at, " %.40s=%llu", s[i].name,
-                       (unsigned long long)s[i].value.u64);
-    fprintf(stderr, "%s\n", line);
-}
-
 static void compile(void *user, size_t i)
 {
     ft_vk *v = user;
@@ -166,7 +143,6 @@ static void compile(void *user, size_t i)
     const VkSpecializationInfo constants = {FT_VK_SPECS, entry, FT_VK_SPECS * bytes, p->spec};
     const VkComputePipelineCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
-        .flags = v->stats ? VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR : 0,
         .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
                   .stage = VK_SHADER_STAGE_COMPUTE_BIT,
                   .module = v->module[p->shader],
@@ -174,8 +150,6 @@ static void compile(void *user, size_t i)
                   .pSpecializationInfo = &constants},
         .layout = v->layout};
     p->result = vkCreateComputePipelines(v->device, v->cache, 1, &info, NULL, &p->pipeline);
-    if (v->stats && !p->result && (p->shader == FT_VK_FEW || p->shader == FT_VK_MANY))
-        print_stats(v, p);
 }
 
 void ft_vk_pipelines_compile(ft_vk *v)

@@ -151,8 +151,8 @@ ft_vk_normed ft_vk_norm_of(const ft_vk *v, ft_mat x)
     norm_args a;
     if (!c || x.T != 1 || x.H != 1) return (ft_vk_normed){0};
     memcpy(&a, c->push, sizeof a);
-    if (c->grid[0] != 1 || c->grid[1] != 1 || a.y.p != ft_vk_address(x.p) || a.x.d != x.d ||
-        !a.w || a.w % 16 || a.x.p % 16 || c->pipeline->spec[1] < 256)
+    if (c->grid[0] != 1 || c->grid[1] != 1 || a.y.p != ft_vk_address(x.p) || a.x.d != x.d || !a.w ||
+        a.w % 16 || a.x.p % 16 || c->pipeline->spec[1] < 256)
         return (ft_vk_normed){0};
     return (ft_vk_normed){a.x.p, a.w, a.eps, c->pipeline->spec[1]};
 }
@@ -180,8 +180,7 @@ static bool join_combine(ft_vk *v, norm_args *a, ft_mat x)
 
 void ft_vk_rmsnorm(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps)
 {
-    norm_args a = {
-        .y = ft_vk_mat_of(y), .x = ft_vk_mat_of(x), .w = ft_vk_address(w.p), .eps = eps};
+    norm_args a = {.y = ft_vk_mat_of(y), .x = ft_vk_mat_of(x), .w = ft_vk_address(w.p), .eps = eps};
     const bool joined = join_combine((ft_vk *)d, &a, x);
     norm(d, joined ? FT_VK_SUM : FT_VK_RMS, &a, x.T);
 }

@@ -2,7 +2,6 @@
 #include "dev/vulkan/vulkan.h"
 
 #include <limits.h>
-#include <string.h>
 
 /* Push constants of linear.comp. */
 typedef struct linear_args {
@@ -160,37 +159,24 @@ static coop_args coop_args_of(ft_mat y, ft_mat x, const ft_weight *w, bool acc)
                        .K = 1};
 }
 
-/* Bytes of shared memory of few.comp. */
-static size_t few_shared(uint32_t nt, uint32_t matrices, size_t staged)
-{
-    return matrices * 8 * nt * 128 * sizeof(float) * (nt > 2 ? 1 : 2) + 16 * (staged + 1);
-}
-
-/* Groups of up to 8 nt rows. A row alone is kept in shared memory. */
+/* Groups of up to 8 nt rows, with one matrix or a pair of them. A row alone is kept in shared
+ * memory. */
 static void few(ft_vk *v, coop_args *a, const ft_weight *w, uint32_t nt, size_t groups, int experts)
 {
     const int blocks = w->k / COOP_BLOCK;
     const bool one = experts == DIRECT || (experts == NO_EXPERTS && a->T == 1);
-    const uint32_t share = blocks > 4 ? 8 : blocks > 2 ? 4 : blocks > 1 ? 2 : 1;
-    const uint32_t matrices = a->up ? 2 : 1, all = (uint32_t)w->k / 8;
-    const bool fits =
-        few_shared(nt, matrices, all) <= v->props.limits.maxComputeSharedMemorySize;
-    const uint32_t staged = one && fits ? all : 0;
-    const uint32_t norm = staged && experts == NO_EXPERTS ? v->norm.threads : 0;
     const bool fours = a->x % 16 == 0 && a->x_rs % 4 == 0;
-    const size_t sets = ft_vk_groups((size_t)a->n, 16 * (8 / share));
-    const size_t most = v->few_groups ? FT_MAX(v->few_groups / groups, (size_t)1) : FT_VK_GRID;
-    const size_t x = FT_MIN(FT_MIN(sets, most), (size_t)FT_VK_GRID);
+    const uint32_t share = blocks > 4 ? 8 : blocks > 2 ? 4 : blocks > 1 ? 2 : 1;
+    const uint32_t matrices = a->up ? 2 : 1, words = (uint32_t)w->k / 8;
+    const uint32_t shared = matrices * 8 * nt * 128 * 4 + 16 * (words + 1);
+    const bool fits = shared <= v->props.limits.maxComputeSharedMemorySize;
+    const size_t n = ft_vk_groups((size_t)a->n, 16 * (8 / share));
+    const size_t x = FT_MIN(n, (size_t)FT_VK_GRID);
     a->rows = experts == DIRECT ? 1 : (int32_t)(8 * nt);
-    if (norm) {
-        a->x = v->norm.x;
-        a->plan = v->norm.w;
-        memcpy(&a->K, &v->norm.eps, sizeof a->K);
-    }
     ft_vk_dispatch(v, FT_VK_FEW,
-                   FT_VK_SPEC(w->type, nt, share, fours, (uint32_t)experts, v->order, staged, norm,
-                              matrices, v->few_cheap, v->few_ahead),
-                   a, sizeof *a, x, groups, 1);
+                   FT_VK_SPEC(w->type, nt, share, fours, (uint32_t)experts, v->order,
+                              one && fits ? words : 0, matrices),
+                   a, sizeof *a, x, groups, ft_vk_groups(n, x));
 }
 
 /* Groups of up to 16 nt rows of an f16 copy. */
@@ -229,20 +215,11 @@ static void linear(ft_vk *v, ft_mat y, ft_mat x, const ft_weight *w, bool acc, u
     few(v, &a, w, groups_of_eight(x.T), 1, NO_EXPERTS);
 }
 
-/* Whether few.comp keeps a row of x in shared memory, whatever it multiplies. */
-static bool staged_fits(const ft_vk *v, int k)
+/* Before products of x with plain weights: if its norm was the last op, they compute it themselves
+ * and run at the same time. */
+static void start_plain(ft_vk *v, ft_mat x)
 {
-    return few_shared(1, 2, (size_t)k / 8) <= v->props.limits.maxComputeSharedMemorySize;
-}
-
-/* Before products of x. If its norm was the last op, they compute it themselves and run at the same
- * time. */
-static void start(ft_vk *v, ft_mat x)
-{
-    const int k = ft_mat_cols(x);
-    v->norm = (ft_vk_normed){0};
-    if (v->few_norm && ft_vk_address(x.p) % 16 == 0 && x.rs % 4 == 0 && k % 8 == 0 &&
-        staged_fits(v, k))
+    if (ft_vk_address(x.p) % 16 == 0 && x.rs % 4 == 0 && ft_mat_cols(x) % 8 == 0)
         v->norm = ft_vk_norm_of(v, x);
     if (v->norm.threads)
         ft_vk_beside(v);
@@ -257,7 +234,10 @@ void ft_vk_linears(ft_dev *d, const ft_product_out *o, int n, ft_mat x)
     uint64_t halves = 0;
     for (int i = 0; i < n; i++) some = some || coop(v, o[i].w);
     if (some && x.T > FEW && !(halves = halves_of(v, x, FT_VK_SCRATCH_HALVES))) return;
-    start(v, x);
+    if (some)
+        ft_vk_barrier(v);
+    else
+        start_plain(v, x);
     for (int i = 0; i < n; i++) linear(v, o[i].y, x, o[i].w, false, halves);
     v->norm.threads = 0;
 }
@@ -283,8 +263,8 @@ typedef struct pair {
 
 static bool can_join(const ft_vk *v, const ft_weight *gate, const ft_weight *up, int T)
 {
-    return v->few_pair && T <= PAIR_ROWS && coop(v, gate) && coop(v, up) &&
-           gate->type == up->type && gate->n == up->n && gate->k == up->k;
+    return T <= PAIR_ROWS && coop(v, gate) && coop(v, up) && gate->type == up->type &&
+           gate->n == up->n && gate->k == up->k;
 }
 
 static coop_args pair_args(ft_mat y, ft_mat x, const pair *p)
@@ -313,14 +293,6 @@ static void linear_pair(ft_vk *v, ft_mat y, ft_mat x, const pair *p)
 void ft_vk_glu(ft_dev *d, ft_mat y, ft_mat u, ft_mat x, const ft_weight *gate, const ft_weight *up,
                ft_act act)
 {
-    ft_vk *v = (ft_vk *)d;
-    if (can_join(v, gate, up, x.T)) {
-        const pair p = pair_of(gate, up, act);
-        start(v, x);
-        linear_pair(v, y, x, &p);
-        v->norm.threads = 0;
-        return;
-    }
     const ft_product_out o[] = {{y, gate}, {u, up}};
     ft_vk_linears(d, o, 2, x);
     ft_vk_act_mul(d, y, y, u, act);
@@ -426,7 +398,7 @@ static void expert(ft_vk *v, const plan *p, ft_mat y, ft_mat x, const ft_weight 
 /* Gate and up of the experts as a pair; false: not possible. */
 static bool expert_pair(const ft_vk *v, const plan *p, const ft_experts *e, pair *out)
 {
-    if (p->many || p->rows > PAIR_ROWS || !v->few_pair) return false;
+    if (p->many) return false;
     if (!e->gate_up.data) {
         *out = pair_of(&e->gate, &e->up, e->act);
         return can_join(v, &e->gate, &e->up, 1);

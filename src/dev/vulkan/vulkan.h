@@ -76,7 +76,7 @@ typedef enum ft_vk_scratch_id {
 
 enum {
     FT_VK_RING = 8,       /* command buffers, and staging buffers of batches */
-    FT_VK_SPECS = 11,     /* maximum specialisation constants of a shader */
+    FT_VK_SPECS = 8,      /* maximum specialisation constants of a shader */
     FT_VK_PUSH = 128,     /* bytes of push constants that every device has */
     FT_VK_KEPT = 2048,    /* maximum recorded steps that are submitted again */
     FT_VK_GRID = 32768,   /* largest grid in x that is used; devices have 65535 at least */
@@ -145,7 +145,7 @@ typedef struct ft_vk_command {
     unsigned char push[FT_VK_PUSH];
 } ft_vk_command;
 
-/* The norm of one row that the last command computes as x: few.comp can compute it, too. */
+/* The norm of one row that the last command computes as x: linear.comp can compute it, too. */
 typedef struct ft_vk_normed {
     uint64_t x, w;
     float eps;
@@ -180,8 +180,6 @@ typedef struct ft_vk {
     bool shuffles;  /* of subgroups of at least four */
     bool coop;      /* cooperative matrices as coop.glsl needs them, */
     uint32_t order; /* and LAYOUT there */
-    size_t few_groups; /* workgroups of few.comp, at most; 0: as many as there are tiles */
-    bool stats, few_cheap, few_pair, few_norm, few_ahead; /* temporary */
     uint32_t local; /* memory type of device memory */
     uint32_t host;  /* and of staging buffers */
 

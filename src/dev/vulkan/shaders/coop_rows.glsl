@@ -1,12 +1,10 @@
 /* coop_rows.glsl - which rows of x a workgroup of few.comp or many.comp multiplies, with which
  * matrix, and where the results go. */
 layout(push_constant, scalar) uniform Push {
-    ADDRESS w, x, y, scale;
-    ADDRESS plan;   /* of experts; without, the weights of the norm of x in few.comp */
-    ADDRESS matrix; /* bytes of one expert's weights */
+    ADDRESS w, x, y, scale, plan, matrix; /* matrix: bytes of one expert's weights */
     int n, k, T, x_rs, y_rs, y_hs, y_d;
     uint row_bytes;
-    int acc, K; /* K: rows of x are pairs / K; without experts, eps of the norm */
+    int acc, K; /* K: rows of x are pairs / K */
     int rows;   /* of a group, at most */
     int act;    /* of a pair of matrices (few.comp), */
     ADDRESS up, up_scale, by; /* the second one, its scale, and a factor of each row or none, */

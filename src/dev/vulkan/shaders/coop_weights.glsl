@@ -7,7 +7,6 @@
  * (0, 2) and (1, 3) of the four. A product takes 16 columns, and there are eight partial sums:
  * block b belongs to sum b % 8. So the order of an output's sum depends on k alone. */
 layout(constant_id = 0) const int TYPE = 12;
-layout(constant_id = 9) const bool CHEAP = false;
 const int Q8_0 = 8, Q4_K = 12, Q5_K = 13, Q6_K = 14;
 const int BLOCK = TYPE == Q4_K ? 144 : TYPE == Q5_K ? 176 : TYPE == Q6_K ? 224 : 272, PARTS = 8;
 const float X_SCALE = 0.0625; /* of activations: f16 ends at 65504 */
@@ -93,7 +92,6 @@ f16vec2 pair_of(uint word, uint high, bool upper, f16vec2 scale, f16vec2 low)
     uint v = (upper ? word & 0x00f000f0u : word & 0x000f000fu) | 0x64006400u;
     if (TYPE == Q5_K) v |= upper ? high << 7 & 0x01000100u : high << 4 & 0x00100010u;
     if (TYPE == Q6_K) v |= upper ? high << 6 & 0x03000300u : high << 4 & 0x00300030u;
-    if (CHEAP) return fma(unpackFloat2x16(v), scale, low);
     const float16_t zero = float16_t(TYPE == Q6_K ? 32.0 : 0.0);
     const f16vec2 q =
         upper ? fma(unpackFloat2x16(v), f16vec2(0.0625), f16vec2(float16_t(-64.0) - zero))

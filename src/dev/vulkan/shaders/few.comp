@@ -1,9 +1,12 @@
 /* y = x W^T on cooperative matrices, for up to 8 NT rows of x. A tile has 16 outputs; SHARE
- * subgroups share its columns, and their sums are added in order. Of few rows most
- * columns of a product are unused: the weights' bandwidth is the limit.
+ * subgroups share its columns, and their sums are added in order. Of few rows most columns of a
+ * product are unused: the weights' bandwidth is the limit. The weights of the next block are loaded
+ * before those of this one are used. A row alone is converted to f16 once per workgroup, while the
+ * first weights are on their way.
  *
  * With experts, the rows are pairs of a row and one of its K experts: PLANNED, sorted by expert
- * (plan.comp), or DIRECT, a tile for each. */
+ * (plan.comp), or DIRECT, a tile for each. Of gate and up, a workgroup computes the same tile of
+ * both and joins them. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
@@ -13,15 +16,11 @@ layout(constant_id = 1) const int NT = 1;
 layout(constant_id = 2) const int SHARE = 8;
 layout(constant_id = 3) const bool FOURS = true; /* x can be read in fours */
 layout(constant_id = 4) const int EXPERTS = 0;
-layout(constant_id = 6) const int STAGED = 0;  /* words of the one row of x, in shared memory */
-layout(constant_id = 7) const int NORM = 0;    /* that row is normed here; the WG of norm.comp */
-layout(constant_id = 8) const int MATRICES = 1; /* 2: gate and up */
-layout(constant_id = 10) const bool AHEAD = true;
+layout(constant_id = 6) const int STAGED = 0;   /* words of the one row of x, in shared memory */
+layout(constant_id = 7) const int MATRICES = 1; /* 2: gate and up */
 const int PLANNED = 1, DIRECT = 2;
 layout(local_size_x = 256) in;
 #include "coop_rows.glsl"
-const int ROW_WG = 256;
-#include "row_norm.glsl"
 
 /* Of rows g and g + 8 of a tile. */
 struct Raw {
@@ -29,9 +28,8 @@ struct Raw {
     uvec4 codes[4], upper[4]; /* of each half */
 };
 
-const int PART = MATRICES * 8 * NT * 128; /* partial sums of a set of tiles, */
-const int BUFFERS = NT > 2 ? 1 : 2;       /* and how many sets there is space for */
-shared float part[BUFFERS * PART];
+const int PART = 8 * NT * 128; /* partial sums of a matrix */
+shared float part[MATRICES * PART];
 shared uvec4 staged[STAGED + 1];
 
 ADDRESS row[2], x[NT];
@@ -77,8 +75,8 @@ uvec4 words_of(int i, int b, int h, int j, int t)
 
 void multiply(Raw r, int b, int t)
 {
-    uvec4 own[8]; /* of one group of rows in memory: all loads of a block at once */
-    if (STAGED == 0 && NT == 1)
+    uvec4 own[8]; /* x of one group of rows: all loads of a block at once */
+    if (NT == 1)
         [[unroll]] for (int i = 0; i < 8; i++) own[i] = words_of(0, b, i / 4, i % 4, t);
     [[unroll]] for (int h = 0; h < 2; h++) {
         const Factor f0 = factor_of(r.head[0], h, t), f8 = factor_of(r.head[1], h, t);
@@ -91,7 +89,7 @@ void multiply(Raw r, int b, int t)
             const MAT_A upper = weights(u0, u8, h0, h8, true, f0, f8);
             [[unroll]] for (int i = 0; i < NT; i++) {
                 uvec4 v;
-                if (STAGED == 0 && NT == 1)
+                if (NT == 1)
                     v = own[4 * h + j];
                 else
                     v = words_of(i, b, h, j, t);
@@ -105,9 +103,9 @@ void multiply(Raw r, int b, int t)
 }
 
 /* Sum (c, o) of a tile: the partial sums in order. */
-float total(int from, int tile, int c, int o)
+float total(int matrix, int tile, int c, int o)
 {
-    from += (tile * SHARE * NT + c / 8) * 128 + 8 * o + c % 8;
+    const int from = matrix * PART + (tile * SHARE * NT + c / 8) * 128 + 8 * o + c % 8;
     precise float sum = 0.0;
     [[unroll]] for (int p = 0; p < SHARE; p++) sum += part[from + p * NT * 128];
     return sum;
@@ -117,41 +115,34 @@ float total(int from, int tile, int c, int o)
 void store_pair(Group r, int i, int o, float g, float u)
 {
     if (o >= a.n) return;
-    precise float v = act_of(g * r.scale, a.act) * (u * r.up_scale);
+    precise float gate = g * r.scale, up = u * r.up_scale;
+    precise float v = act_of(gate, a.act) * up;
     if (a.by != 0ul) v = v * sigmoid(F32(a.by).v[row_at(r, i) * a.by_rs]);
     place(r, i, o).v[0] = v;
 }
 
-/* The results of the workgroup's tiles, whose partial sums begin at `from`. */
-void finish(Group rows, int first_tile, int from)
+/* The results of the workgroup's tiles. */
+void finish(Group rows, int first_tile)
 {
     for (int i = int(gl_LocalInvocationIndex); i < 8 / SHARE * NT * 128; i += 256) {
         const int tile = i / (NT * 128), c = i % (NT * 128) / 16, o = i % 16;
-        const int out_o = 16 * (first_tile + tile) + o;
+        const int to = 16 * (first_tile + tile) + o;
         if (c >= rows.n) continue;
-        const float sum = total(from, tile, c, o);
         if (MATRICES == 2)
-            store_pair(rows, c, out_o, sum, total(from + PART / 2, tile, c, o));
+            store_pair(rows, c, to, total(0, tile, c, o), total(1, tile, c, o));
         else
-            store(rows, c, out_o, sum);
+            store(rows, c, to, total(0, tile, c, o));
     }
 }
 
-/* The one row of the group in shared memory. */
+/* The one row of the group in shared memory, in the order of halves.comp. */
 void stage(Group rows)
 {
     const ADDRESS from = a.x + 4ul * uint64_t(source_at(rows, 0)) * uint64_t(a.x_rs);
-    float r = 1.0;
-    if (NORM != 0) r = row_inv_rms(F32(from), a.k, intBitsToFloat(a.K));
     for (int i = int(gl_LocalInvocationIndex); i < STAGED; i += 256) {
         const int t = i % 4, k = 128 * (i / 16) + 64 * (t / 2) + 16 * (t % 2) + 4 * (i / 4 % 4);
-        const ADDRESS p = from + 4ul * uint64_t(k), w = a.plan + 4ul * uint64_t(k);
-        vec4 lower = floats(p), upper = floats(p + 128ul);
-        if (NORM != 0) {
-            lower = normed(lower, r, V4(w).v[0]);
-            upper = normed(upper, r, V4(w + 128ul).v[0]);
-        }
-        staged[i] = halves(lower, upper);
+        const ADDRESS p = from + 4ul * uint64_t(k);
+        staged[i] = halves(floats(p), floats(p + 128ul));
     }
     barrier();
 }
@@ -182,49 +173,33 @@ void put_part(int at, int g, int t)
     }
 }
 
-/* The workgroup computes tiles `step` sets apart, one set after the other; the first weights of a
- * set are loaded before the products of the previous one end. */
 void main()
 {
     const int warp = int(gl_SubgroupID), lane = int(gl_SubgroupInvocationID), g = lane / 4,
               t = lane % 4, blocks = a.k / 256, own = warp % SHARE;
-    const int sets = (a.n + 16 * (8 / SHARE) - 1) / (16 * (8 / SHARE));
-    const int step = int(gl_NumWorkGroups.x * gl_NumWorkGroups.z);
+    const int first_tile =
+        int(gl_WorkGroupID.x + gl_WorkGroupID.z * gl_NumWorkGroups.x) * (8 / SHARE);
+    const int tile = first_tile + warp / SHARE;
     const Group rows = group_of();
     if (rows.n == 0) return;
-    int set = int(gl_WorkGroupID.x + gl_WorkGroupID.z * gl_NumWorkGroups.x), from = 0;
-    find_weights(rows.w, set * (8 / SHARE) + warp / SHARE, g);
-    Raw next;
-    if (AHEAD) next = load(min(own, blocks - 1), t);
+    find_weights(rows.w, tile, g);
+    Raw next = load(min(own, blocks - 1), t);
     find_rows(rows, g, t);
     if (STAGED != 0) stage(rows);
-    for (; set < sets; set += step) {
-        const int tile = set * (8 / SHARE) + warp / SHARE;
-        for (int m = 0; m < MATRICES; m++) {
-            [[unroll]] for (int i = 0; i < NT; i++) acc[i] = coop_c(0.0);
-            const bool last = m + 1 == MATRICES;
-            for (int b = own; b < blocks; b += PARTS) {
-                Raw r;
-                if (AHEAD)
-                    r = next;
-                else
-                    r = load(b, t);
-                if (b + PARTS < blocks) {
-                    if (AHEAD) next = load(b + PARTS, t);
-                } else if (!last || set + step < sets) {
-                    find_weights(last ? rows.w : rows.up,
-                                 last ? tile + step * (8 / SHARE) : tile, g);
-                    if (AHEAD) next = load(own, t);
-                }
-                multiply(r, b, t);
+    for (int m = 0; m < MATRICES; m++) {
+        [[unroll]] for (int i = 0; i < NT; i++) acc[i] = coop_c(0.0);
+        for (int b = own; b < blocks; b += PARTS) {
+            const Raw r = next;
+            if (b + PARTS < blocks) {
+                next = load(b + PARTS, t);
+            } else if (m + 1 < MATRICES) {
+                find_weights(rows.up, tile, g);
+                next = load(own, t);
             }
-            put_part(from + (m * 8 + warp) * NT * 128, g, t);
+            multiply(r, b, t);
         }
-        barrier();
-        finish(rows, set * (8 / SHARE), from);
-        if (BUFFERS == 1)
-            barrier();
-        else
-            from = PART - from;
+        put_part(m * PART + warp * NT * 128, g, t);
     }
+    barrier();
+    finish(rows, first_tile);
 }
