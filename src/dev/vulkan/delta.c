@@ -10,7 +10,7 @@ void ft_vk_conv(ft_dev *d, ft_mat y, ft_mat u, ft_vec w, const ft_delta *s)
     const struct {
         ft_vk_mat y, u;
         uint64_t w, conv, journal, batch;
-        int32_t CH, C, J;
+        int32_t CH, J;
     } a = {ft_vk_mat_of(y),
            ft_vk_mat_of(u),
            ft_vk_address(w.p),
@@ -18,16 +18,16 @@ void ft_vk_conv(ft_dev *d, ft_mat y, ft_mat u, ft_vec w, const ft_delta *s)
            ft_vk_address(s->j_conv),
            v->batch_mem.address,
            s->CH,
-           s->C,
            s->J};
+    const uint32_t taps = (uint32_t)s->C;
     const size_t columns = ft_vk_groups((size_t)s->CH, 128);
     assert(s->C <= FT_VK_TAPS);
     if (v->shape.rows <= FT_DECODE_ROWS) {
-        FT_VK_RUN(v, FT_VK_CONV, FT_VK_SPEC(CONV_FEW), a, columns, (size_t)v->shape.S, 1);
+        FT_VK_RUN(v, FT_VK_CONV, FT_VK_SPEC(CONV_FEW, taps), a, columns, (size_t)v->shape.S, 1);
         return;
     }
-    FT_VK_RUN(v, FT_VK_CONV, FT_VK_SPEC(CONV_ROWS), a, columns, (size_t)u.T, 1);
-    FT_VK_RUN(v, FT_VK_CONV, FT_VK_SPEC(CONV_WINDOW), a, columns, (size_t)v->shape.S, 1);
+    FT_VK_RUN(v, FT_VK_CONV, FT_VK_SPEC(CONV_ROWS, taps), a, columns, (size_t)u.T, 1);
+    FT_VK_RUN(v, FT_VK_CONV, FT_VK_SPEC(CONV_WINDOW, taps), a, columns, (size_t)v->shape.S, 1);
 }
 
 void ft_vk_delta_rule(ft_dev *d, ft_mat o, ft_mat y, ft_mat a, ft_mat b, ft_vec A, ft_vec dt,

@@ -1,6 +1,8 @@
 /* Norms, element-wise ops, and what vision towers need beside them. */
 #include "dev/vulkan/vulkan.h"
 
+#include <string.h>
+
 /* Push constants of each.comp. */
 typedef struct each_args {
     ft_vk_mat y, x, z;
@@ -111,7 +113,8 @@ void ft_vk_combine(ft_vk *v, ft_mat y, ft_mat x, const float *w, int K, bool acc
 {
     const each_args a = {
         .y = ft_vk_mat_of(y), .x = ft_vk_mat_of(x), .q = ft_vk_address(w), .i = K, .acc = acc};
-    each(v, FT_VK_COMBINE, &a, y.T);
+    FT_VK_RUN(v, FT_VK_EACH, FT_VK_SPEC(FT_VK_COMBINE, (uint32_t)K), a,
+              ft_vk_groups((size_t)ft_mat_cols(y), 256), (size_t)y.T, 1);
 }
 
 /* ---- norms ---- */
@@ -121,20 +124,75 @@ typedef struct norm_args {
     ft_vk_mat y, x, z;
     uint64_t w, b;
     float eps, scale;
+    int32_t acc, K;
 } norm_args;
 
 static void norm(ft_dev *d, enum ft_vk_norm op, const norm_args *a, int rows)
 {
     const bool wide = ((ft_vk *)d)->props.limits.maxComputeWorkGroupInvocations >= 1024;
     const uint32_t threads = a->x.d <= 512 ? 64 : a->x.d <= 2048 || !wide ? 256 : 1024;
-    FT_VK_RUN((ft_vk *)d, FT_VK_NORM, FT_VK_SPEC(op, threads), *a, (size_t)a->x.H, (size_t)rows, 1);
+    FT_VK_RUN((ft_vk *)d, FT_VK_NORM, FT_VK_SPEC(op, threads, (uint32_t)a->K), *a, (size_t)a->x.H,
+              (size_t)rows, 1);
+}
+
+/* The last command, if it is a dispatch of a shader and op; NULL otherwise. */
+static const ft_vk_command *last_dispatch(const ft_vk *v, ft_vk_shader shader, uint32_t op)
+{
+    const ft_vk_command *c = v->cmd && v->n_list ? &v->list[v->n_list - 1] : NULL;
+    return c && c->kind == FT_VK_DISPATCH && c->pipeline->shader == shader &&
+                   c->pipeline->spec[0] == op
+               ? c
+               : NULL;
+}
+
+ft_vk_normed ft_vk_norm_of(const ft_vk *v, ft_mat x)
+{
+    const ft_vk_command *c = last_dispatch(v, FT_VK_NORM, FT_VK_RMS);
+    norm_args a;
+    if (!c || x.T != 1 || x.H != 1) return (ft_vk_normed){0};
+    memcpy(&a, c->push, sizeof a);
+    if (c->grid[0] != 1 || c->grid[1] != 1 || a.y.p != ft_vk_address(x.p) || a.x.d != x.d || !a.w ||
+        a.w % 16 || a.x.p % 16 || c->pipeline->spec[1] < 256)
+        return (ft_vk_normed){0};
+    return (ft_vk_normed){a.x.p, a.w, a.eps, c->pipeline->spec[1]};
+}
+
+/* If the last op has added the results of experts to rows whose norm is computed now, one dispatch
+ * does both. */
+static bool join_combine(ft_vk *v, norm_args *a, ft_mat x)
+{
+    enum { ROWS = 64 }; /* more rows fill the device with one value per invocation */
+    const ft_vk_command *c = last_dispatch(v, FT_VK_EACH, FT_VK_COMBINE);
+    each_args e;
+    if (!c) return false;
+    memcpy(&e, c->push, sizeof e);
+    if (e.y.p != ft_vk_address(x.p) || e.y.rs != x.rs || e.y.d != x.d || e.y.H != 1 || x.H != 1 ||
+        c->grid[1] != (uint32_t)x.T || x.T > ROWS)
+        return false;
+    a->z = e.x;
+    a->b = e.q;
+    a->acc = e.acc;
+    a->K = e.i;
+    v->n_list--;
+    v->dirty = false; /* the barrier before it */
+    return true;
 }
 
 void ft_vk_rmsnorm(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps)
 {
-    const norm_args a = {
-        .y = ft_vk_mat_of(y), .x = ft_vk_mat_of(x), .w = ft_vk_address(w.p), .eps = eps};
-    norm(d, FT_VK_RMS, &a, x.T);
+    norm_args a = {.y = ft_vk_mat_of(y), .x = ft_vk_mat_of(x), .w = ft_vk_address(w.p), .eps = eps};
+    const bool joined = join_combine((ft_vk *)d, &a, x);
+    norm(d, joined ? FT_VK_SUM : FT_VK_RMS, &a, x.T);
+}
+
+/* Queries are rotated while keys and values are stored: those read k and v alone. */
+static void beside_kv_put(ft_vk *v, ft_mat x)
+{
+    const ft_vk_command *c = v->cmd && v->n_list ? &v->list[v->n_list - 1] : NULL;
+    ft_vk_mat kv[2]; /* the first push constants of kv_put.comp */
+    if (!c || c->kind != FT_VK_DISPATCH || c->pipeline->shader != FT_VK_KV_PUT) return;
+    memcpy(kv, c->push, sizeof kv);
+    if (kv[0].p != ft_vk_address(x.p) && kv[1].p != ft_vk_address(x.p)) ft_vk_beside(v);
 }
 
 void ft_vk_norm_rope(ft_dev *d, ft_mat x, ft_vec w, float eps, ft_mat cs)
@@ -144,6 +202,7 @@ void ft_vk_norm_rope(ft_dev *d, ft_mat x, ft_vec w, float eps, ft_mat cs)
                          .z = ft_vk_mat_of(cs),
                          .w = eps < 0 ? 0 : ft_vk_address(w.p),
                          .eps = eps};
+    beside_kv_put((ft_vk *)d, x);
     norm(d, FT_VK_ROPE, &a, x.T);
 }
 

@@ -1,12 +1,16 @@
 /* Products with weights, and the ops that select rows or matrices. */
 #include "dev/vulkan/vulkan.h"
 
+#include <limits.h>
+
 /* Push constants of linear.comp. */
 typedef struct linear_args {
     uint64_t w, x, y, scale, grid, plan, matrix;
     int32_t n, k, T, x_rs, y_rs, y_hs, y_d;
     uint32_t row_bytes;
     int32_t acc, K;
+    uint64_t gain;
+    float eps;
 } linear_args;
 
 /* How many rows of x and of W the lanes of a workgroup have: a choice of speed alone. */
@@ -14,9 +18,10 @@ typedef struct tiling {
     uint32_t rows, cols;
 } tiling;
 
-static tiling tiling_of(int T)
+static tiling tiling_of(int T, int n)
 {
-    if (T == 1) return (tiling){2, 1};
+    enum { SMALL = 1024 }; /* outputs that leave most of a large device idle */
+    if (T == 1) return (tiling){n <= SMALL ? 1 : 2, 1};
     if (T == 2) return (tiling){2, 2};
     return T <= 4 ? (tiling){4, 4} : (tiling){4, 8};
 }
@@ -41,13 +46,18 @@ static linear_args args_of(const ft_vk *v, ft_mat y, ft_mat x, const ft_weight *
 }
 
 /* A grid of n workgroups in x, and in z where there are too many. */
-static void run(ft_vk *v, const linear_args *a, const ft_weight *w, tiling t, size_t tiles,
-                bool experts)
+static void run(ft_vk *v, linear_args *a, const ft_weight *w, tiling t, size_t tiles, bool experts)
 {
     const size_t blocks = ft_vk_groups((size_t)a->n, 4 * t.rows);
     const size_t x = FT_MIN(blocks, (size_t)FT_VK_GRID);
     const bool fours = a->x % 16 == 0 && a->x_rs % 4 == 0 && a->k % 8 == 0;
-    ft_vk_dispatch(v, FT_VK_LINEAR, FT_VK_SPEC(w->type, t.rows, t.cols, fours, experts), a,
+    const uint32_t norm = experts ? 0 : v->norm.threads;
+    if (norm) {
+        a->x = v->norm.x;
+        a->gain = v->norm.w;
+        a->eps = v->norm.eps;
+    }
+    ft_vk_dispatch(v, FT_VK_LINEAR, FT_VK_SPEC(w->type, t.rows, t.cols, fours, experts, norm), a,
                    sizeof *a, x, tiles, ft_vk_groups(blocks, x));
 }
 
@@ -55,6 +65,7 @@ static void run(ft_vk *v, const linear_args *a, const ft_weight *w, tiling t, si
 
 enum {
     FEW = 64,          /* rows up to which few.comp is used */
+    PAIR_ROWS = 32,    /* and for pairs of matrices: shared memory */
     COOP_BLOCK = 256,  /* columns of a block: coop_weights.glsl */
     PACKED_Q6_K = 224, /* bytes of a block of Q6_K there; the others have their size */
 };
@@ -67,7 +78,9 @@ typedef struct coop_args {
     uint64_t w, x, y, scale, plan, matrix;
     int32_t n, k, T, x_rs, y_rs, y_hs, y_d;
     uint32_t row_bytes;
-    int32_t acc, K, rows;
+    int32_t acc, K, rows, act;
+    uint64_t up, up_scale, by;
+    int32_t by_rs;
 } coop_args;
 
 /* Whether a weight is multiplied on cooperative matrices, for any number of rows. */
@@ -146,16 +159,23 @@ static coop_args coop_args_of(ft_mat y, ft_mat x, const ft_weight *w, bool acc)
                        .K = 1};
 }
 
-/* Groups of up to 8 nt rows. */
+/* Groups of up to 8 nt rows, with one matrix or a pair of them. A row alone is kept in shared
+ * memory. */
 static void few(ft_vk *v, coop_args *a, const ft_weight *w, uint32_t nt, size_t groups, int experts)
 {
     const int blocks = w->k / COOP_BLOCK;
-    const uint32_t share = blocks > 4 ? 8 : blocks > 2 ? 4 : blocks > 1 ? 2 : 1;
+    const bool one = experts == DIRECT || (experts == NO_EXPERTS && a->T == 1);
     const bool fours = a->x % 16 == 0 && a->x_rs % 4 == 0;
-    const size_t n = ft_vk_groups((size_t)w->n, 16 * (8 / share));
+    const uint32_t share = blocks > 4 ? 8 : blocks > 2 ? 4 : blocks > 1 ? 2 : 1;
+    const uint32_t matrices = a->up ? 2 : 1, words = (uint32_t)w->k / 8;
+    const uint32_t shared = matrices * 8 * nt * 128 * 4 + 16 * (words + 1);
+    const bool fits = shared <= v->props.limits.maxComputeSharedMemorySize;
+    const size_t n = ft_vk_groups((size_t)a->n, 16 * (8 / share));
     const size_t x = FT_MIN(n, (size_t)FT_VK_GRID);
     a->rows = experts == DIRECT ? 1 : (int32_t)(8 * nt);
-    ft_vk_dispatch(v, FT_VK_FEW, FT_VK_SPEC(w->type, nt, share, fours, (uint32_t)experts, v->order),
+    ft_vk_dispatch(v, FT_VK_FEW,
+                   FT_VK_SPEC(w->type, nt, share, fours, (uint32_t)experts, v->order,
+                              one && fits ? words : 0, matrices),
                    a, sizeof *a, x, groups, ft_vk_groups(n, x));
 }
 
@@ -171,13 +191,19 @@ static void many(ft_vk *v, coop_args *a, const ft_weight *w, uint32_t nt, size_t
 
 /* ---- linear ---- */
 
+/* NT of few.comp. */
+static uint32_t groups_of_eight(int T)
+{
+    return T <= 8 ? 1 : T <= 16 ? 2 : T <= 32 ? 4 : 8;
+}
+
 /* halves: the f16 copy of x, where there are many rows. */
 static void linear(ft_vk *v, ft_mat y, ft_mat x, const ft_weight *w, bool acc, uint64_t halves)
 {
     const size_t T = (size_t)x.T;
     if (!coop(v, w)) {
-        const tiling t = tiling_of(x.T);
-        const linear_args a = args_of(v, y, x, w, acc);
+        const tiling t = tiling_of(x.T, w->n);
+        linear_args a = args_of(v, y, x, w, acc);
         run(v, &a, w, t, ft_vk_groups(T, t.cols), false);
         return;
     }
@@ -186,8 +212,19 @@ static void linear(ft_vk *v, ft_mat y, ft_mat x, const ft_weight *w, bool acc, u
         many(v, &a, w, 8, ft_vk_groups(T, 128), NO_EXPERTS, halves);
         return;
     }
-    const uint32_t nt = T <= 8 ? 1 : T <= 16 ? 2 : T <= 32 ? 4 : 8;
-    few(v, &a, w, nt, 1, NO_EXPERTS);
+    few(v, &a, w, groups_of_eight(x.T), 1, NO_EXPERTS);
+}
+
+/* Before products of x with plain weights: if its norm was the last op, they compute it themselves
+ * and run at the same time. */
+static void start_plain(ft_vk *v, ft_mat x)
+{
+    if (ft_vk_address(x.p) % 16 == 0 && x.rs % 4 == 0 && ft_mat_cols(x) % 8 == 0)
+        v->norm = ft_vk_norm_of(v, x);
+    if (v->norm.threads)
+        ft_vk_beside(v);
+    else
+        ft_vk_barrier(v);
 }
 
 void ft_vk_linears(ft_dev *d, const ft_product_out *o, int n, ft_mat x)
@@ -197,8 +234,12 @@ void ft_vk_linears(ft_dev *d, const ft_product_out *o, int n, ft_mat x)
     uint64_t halves = 0;
     for (int i = 0; i < n; i++) some = some || coop(v, o[i].w);
     if (some && x.T > FEW && !(halves = halves_of(v, x, FT_VK_SCRATCH_HALVES))) return;
-    ft_vk_barrier(v);
+    if (some)
+        ft_vk_barrier(v);
+    else
+        start_plain(v, x);
     for (int i = 0; i < n; i++) linear(v, o[i].y, x, o[i].w, false, halves);
+    v->norm.threads = 0;
 }
 
 void ft_vk_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, bool acc)
@@ -208,6 +249,45 @@ void ft_vk_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, bool acc)
     if (coop(v, w) && x.T > FEW && !(halves = halves_of(v, x, FT_VK_SCRATCH_HALVES))) return;
     ft_vk_barrier(v);
     linear(v, y, x, w, acc, halves);
+}
+
+/* A pair of matrices of the same shape whose results few.comp joins: y = act(gate) * up, times the
+ * sigmoid of a row's `by`, if any. */
+typedef struct pair {
+    const ft_weight *gate, *up;
+    uint64_t up_at; /* the address of up */
+    int n;          /* outputs of each */
+    ft_act act;
+    ft_mat by;
+} pair;
+
+static bool can_join(const ft_vk *v, const ft_weight *gate, const ft_weight *up, int T)
+{
+    return T <= PAIR_ROWS && coop(v, gate) && coop(v, up) && gate->type == up->type &&
+           gate->n == up->n && gate->k == up->k;
+}
+
+static coop_args pair_args(ft_mat y, ft_mat x, const pair *p)
+{
+    coop_args a = coop_args_of(y, x, p->gate, false);
+    a.n = p->n;
+    a.act = p->act;
+    a.up = p->up_at;
+    a.up_scale = ft_vk_address(p->up->scale);
+    a.by = ft_vk_address(p->by.p);
+    a.by_rs = p->by.rs;
+    return a;
+}
+
+static pair pair_of(const ft_weight *gate, const ft_weight *up, ft_act act)
+{
+    return (pair){gate, up, ft_vk_address(up->data), gate->n, act, {0}};
+}
+
+static void linear_pair(ft_vk *v, ft_mat y, ft_mat x, const pair *p)
+{
+    coop_args a = pair_args(y, x, p);
+    few(v, &a, p->gate, groups_of_eight(x.T), 1, NO_EXPERTS);
 }
 
 void ft_vk_glu(ft_dev *d, ft_mat y, ft_mat u, ft_mat x, const ft_weight *gate, const ft_weight *up,
@@ -275,7 +355,7 @@ static plan plan_of(ft_vk *v, ft_expert_choice r, int T, int E, coop_share coop)
     const size_t pairs = (size_t)T * (size_t)r.K;
     const uint64_t ids = ft_vk_address(r.id);
     plan p = {0};
-    p.t = coop == COOP_NONE && pairs <= (size_t)E ? tiling_of(1) : tiling_of(8);
+    p.t = coop == COOP_NONE && pairs <= (size_t)E ? tiling_of(1, INT_MAX) : tiling_of(8, 0);
     p.rows = (int)p.t.cols;
     if (coop == COOP_ALL) {
         p.direct = pairs <= FEW;
@@ -315,16 +395,37 @@ static void expert(ft_vk *v, const plan *p, ft_mat y, ft_mat x, const ft_weight 
         few(v, &a, w, (uint32_t)p->rows / 8, p->tiles, p->direct ? DIRECT : PLANNED);
 }
 
-/* Gate and up, without the activation. */
-static void expert_gates(ft_vk *v, const plan *p, ft_mat x, const ft_experts *e, int K, ft_mat tmp,
-                         uint64_t halves)
+/* Gate and up of the experts as a pair; false: not possible. */
+static bool expert_pair(const ft_vk *v, const plan *p, const ft_experts *e, pair *out)
 {
-    if (e->gate_up.data) {
-        expert(v, p, tmp, x, &e->gate_up, K, false, halves);
-        return;
+    if (p->many) return false;
+    if (!e->gate_up.data) {
+        *out = pair_of(&e->gate, &e->up, e->act);
+        return can_join(v, &e->gate, &e->up, 1);
     }
-    expert(v, p, ft_cols(tmp, 0, e->F), x, &e->gate, K, false, halves);
-    expert(v, p, ft_cols(tmp, e->F, e->F), x, &e->up, K, false, halves);
+    *out = pair_of(&e->gate_up, &e->gate_up, e->act);
+    out->n = e->F;
+    out->up_at += (uint64_t)coop_row_bytes(&e->gate_up) * (uint64_t)e->F;
+    return coop(v, &e->gate_up);
+}
+
+/* tmp: act(gate) * up of the pairs, in its first columns. */
+static void expert_gates(ft_vk *v, const plan *p, ft_mat x, const ft_experts *e, int K, ft_mat tmp,
+                         uint64_t halves, const pair *both)
+{
+    const ft_mat gate = ft_cols(tmp, 0, e->F);
+    if (both) {
+        coop_args a = pair_args(gate, x, both);
+        a.plan = p->at;
+        a.matrix = (uint64_t)coop_row_bytes(both->gate) * (uint64_t)both->gate->n;
+        a.K = K;
+        few(v, &a, both->gate, (uint32_t)p->rows / 8, p->tiles, p->direct ? DIRECT : PLANNED);
+    } else if (e->gate_up.data) {
+        expert(v, p, tmp, x, &e->gate_up, K, false, halves);
+    } else {
+        expert(v, p, gate, x, &e->gate, K, false, halves);
+        expert(v, p, ft_cols(tmp, e->F, e->F), x, &e->up, K, false, halves);
+    }
 }
 
 static coop_share coop_experts(const ft_vk *v, const ft_experts *e)
@@ -352,14 +453,21 @@ static void moe(ft_vk *v, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_cho
     if (!sums || !p.at) return;
     if ((p.many || wide) && !(halves = halves_of(v, x, FT_VK_SCRATCH_HALVES))) return;
     ft_vk_barrier(v);
-    expert_gates(v, &p, x, e, r.K, tmp, halves);
-    if (sh) {
+    pair both, one;
+    const bool joined = expert_pair(v, &p, e, &both);
+    const bool sh_joined = sh && can_join(v, sh->gate, sh->up, x.T);
+    expert_gates(v, &p, x, e, r.K, tmp, halves, joined ? &both : NULL);
+    if (sh_joined) {
+        one = pair_of(sh->gate, sh->up, e->act);
+        one.by = sh->s;
+        linear_pair(v, sh->g, x, &one);
+    } else if (sh) {
         linear(v, sh->g, x, sh->gate, false, halves);
         linear(v, sh->u, x, sh->up, false, halves);
     }
-    ft_vk_act_mul(&v->dev, gate, gate, up, e->act);
-    if (sh) {
-        ft_vk_beside(v);
+    if (!joined) ft_vk_act_mul(&v->dev, gate, gate, up, e->act);
+    if (sh && !sh_joined) {
+        if (!joined) ft_vk_beside(v);
         ft_vk_act_mul_by(v, sh->g, sh->g, sh->u, e->act, sh->s);
     }
     if (p.many && !(halves = halves_of(v, gate, FT_VK_SCRATCH_HALVES))) return;

@@ -57,7 +57,7 @@ enum ft_vk_each {
     FT_VK_MINUS_INF,
     FT_VK_COMBINE
 };
-enum ft_vk_norm { FT_VK_RMS, FT_VK_ROPE, FT_VK_GATED, FT_VK_NORM_ADD, FT_VK_LAYER };
+enum ft_vk_norm { FT_VK_RMS, FT_VK_ROPE, FT_VK_GATED, FT_VK_NORM_ADD, FT_VK_LAYER, FT_VK_SUM };
 enum ft_vk_select { FT_VK_ARGMAX, FT_VK_ROUTE, FT_VK_TOP, FT_VK_PART, FT_VK_JOIN_PARTS };
 
 /* Scratch memory per family of ops: grown on demand, freed on close. */
@@ -76,7 +76,7 @@ typedef enum ft_vk_scratch_id {
 
 enum {
     FT_VK_RING = 8,       /* command buffers, and staging buffers of batches */
-    FT_VK_SPECS = 6,      /* maximum specialisation constants of a shader */
+    FT_VK_SPECS = 8,      /* maximum specialisation constants of a shader */
     FT_VK_PUSH = 128,     /* bytes of push constants that every device has */
     FT_VK_KEPT = 2048,    /* maximum recorded steps that are submitted again */
     FT_VK_GRID = 32768,   /* largest grid in x that is used; devices have 65535 at least */
@@ -144,6 +144,13 @@ typedef struct ft_vk_command {
     VkBufferCopy part; /* FILL: dstOffset and size */
     unsigned char push[FT_VK_PUSH];
 } ft_vk_command;
+
+/* The norm of one row that the last command computes as x: linear.comp can compute it, too. */
+typedef struct ft_vk_normed {
+    uint64_t x, w;
+    float eps;
+    uint32_t threads; /* WG of norm.comp; 0: the last command is something else */
+} ft_vk_normed;
 
 /* A recorded step. */
 typedef struct ft_vk_step {
@@ -221,6 +228,8 @@ typedef struct ft_vk {
     bool cache_new;   /* has pipelines that are not in the file */
     ft_vk_pipelines pipelines[FT_VK_SHADERS];
     ft_vk_pipelines fresh; /* those that have not been compiled yet */
+
+    ft_vk_normed norm; /* product.c: of the products being recorded */
 
     uint64_t grid; /* address of the tables of quant/grids.h */
 
@@ -332,6 +341,7 @@ static inline size_t ft_vk_groups(size_t n, size_t each)
 
 void ft_vk_rmsnorm(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps);
 void ft_vk_rope_angles(ft_dev *d, ft_mat cs, const ft_rope *r);
+ft_vk_normed ft_vk_norm_of(const ft_vk *v, ft_mat x);
 void ft_vk_norm_rope(ft_dev *d, ft_mat x, ft_vec w, float eps, ft_mat cs);
 void ft_vk_act_mul(ft_dev *d, ft_mat y, ft_mat g, ft_mat u, ft_act act);
 void ft_vk_sigmoid_mul(ft_dev *d, ft_mat y, ft_mat g);

@@ -161,7 +161,7 @@ const int SILU = 0, GELU = 1, GELU_ERF = 2, ACT_NONE = 3; /* ft_act */
 float act_of(float x, int act)
 {
     if (act == SILU) return x * sigmoid(x);
-    if (act == GELU) return x * sigmoid(1.5957691216 * x * (1.0 + 0.044715 * x * x));
+    if (act == GELU) return x * sigmoid(1.5957691216 * x * fma(0.044715 * x, x, 1.0));
     if (act == GELU_ERF) return 0.5 * x * erf_plus_one(x * 0.70710678);
     return x;
 }

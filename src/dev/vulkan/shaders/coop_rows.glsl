@@ -6,6 +6,9 @@ layout(push_constant, scalar) uniform Push {
     uint row_bytes;
     int acc, K; /* K: rows of x are pairs / K */
     int rows;   /* of a group, at most */
+    int act;    /* of a pair of matrices (few.comp), */
+    ADDRESS up, up_scale, by; /* the second one, its scale, and a factor of each row or none, */
+    int by_rs;                /* so many values apart */
 } a;
 
 layout(buffer_reference, scalar, buffer_reference_align = 4) readonly buffer Tiles {
@@ -14,8 +17,8 @@ layout(buffer_reference, scalar, buffer_reference_align = 4) readonly buffer Til
 };
 
 struct Group {
-    ADDRESS w;
-    float scale;
+    ADDRESS w, up;
+    float scale, up_scale;
     int first, n; /* rows, or places in the list of pairs; n == 0: none */
 };
 
@@ -37,7 +40,9 @@ Group group_of()
         r.n = 1;
     }
     r.w = a.w + a.matrix * uint64_t(expert);
+    r.up = a.up + a.matrix * uint64_t(expert);
     r.scale = (a.scale != 0ul ? F32(a.scale).v[expert] : 1.0) / X_SCALE;
+    r.up_scale = (a.up_scale != 0ul ? F32(a.up_scale).v[expert] : 1.0) / X_SCALE;
     return r;
 }
 
@@ -53,11 +58,16 @@ int source_at(Group r, int i)
     return EXPERTS == 0 ? r.first + i : row_at(r, i) / a.K;
 }
 
+F32 place(Group r, int i, int o)
+{
+    return F32(a.y + 4ul * uint64_t(int64_t(row_at(r, i)) * a.y_rs + int64_t(o / a.y_d) * a.y_hs +
+                                    o % a.y_d));
+}
+
 void store(Group r, int i, int o, float sum)
 {
     if (o >= a.n || i >= r.n) return;
-    F32 y = F32(a.y + 4ul * uint64_t(int64_t(row_at(r, i)) * a.y_rs +
-                                     int64_t(o / a.y_d) * a.y_hs + o % a.y_d));
+    F32 y = place(r, i, o);
     precise float v = sum * r.scale;
     if (a.acc != 0) v = y.v[0] + v;
     y.v[0] = v;

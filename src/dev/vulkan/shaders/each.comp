@@ -3,6 +3,7 @@
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 layout(constant_id = 0) const int OP = 0;
+layout(constant_id = 1) const int K = 1; /* experts of a row */
 layout(local_size_x = 256) in;
 /* The order of ft_vk_each in vulkan.h. */
 const int ACT_MUL = 0, SIGMOID_MUL = 1, ADD = 2, SOFTCAP = 3, GATHER = 4, SCATTER = 5, AFFINE = 6,
@@ -40,12 +41,12 @@ float mix_of(int t, int c)
     return sum;
 }
 
-/* The results of a row's i experts, weighted by q. */
+/* The results of a row's K experts, weighted by q. */
 float combine(int t, int c)
 {
-    F32 w = F32(a.q + 4ul * uint64_t(t * a.i));
+    F32 w = F32(a.q + 4ul * uint64_t(t * K));
     precise float sum = a.acc != 0 ? get(a.y, t, c) : 0.0;
-    for (int j = 0; j < a.i; j++) sum = fma(w.v[j], get(a.x, t * a.i + j, c), sum);
+    [[unroll]] for (int j = 0; j < K; j++) sum = fma(w.v[j], head(a.x, t * K + j, 0).v[c], sum);
     return sum;
 }
 

@@ -1,9 +1,12 @@
 /* y = x W^T on cooperative matrices, for up to 8 NT rows of x. A tile has 16 outputs; SHARE
  * subgroups share its columns, and their sums are added in order. Of few rows most columns of a
- * product are unused: the weights' bandwidth is the limit.
+ * product are unused: the weights' bandwidth is the limit. The weights of the next block are loaded
+ * before those of this one are used. A row alone is converted to f16 once per workgroup, while the
+ * first weights are on their way.
  *
  * With experts, the rows are pairs of a row and one of its K experts: PLANNED, sorted by expert
- * (plan.comp), or DIRECT, a tile for each. */
+ * (plan.comp), or DIRECT, a tile for each. Of gate and up, a workgroup computes the same tile of
+ * both and joins them. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
@@ -13,19 +16,23 @@ layout(constant_id = 1) const int NT = 1;
 layout(constant_id = 2) const int SHARE = 8;
 layout(constant_id = 3) const bool FOURS = true; /* x can be read in fours */
 layout(constant_id = 4) const int EXPERTS = 0;
+layout(constant_id = 6) const int STAGED = 0;   /* words of the one row of x, in shared memory */
+layout(constant_id = 7) const int MATRICES = 1; /* 2: gate and up */
 const int PLANNED = 1, DIRECT = 2;
 layout(local_size_x = 256) in;
 #include "coop_rows.glsl"
 
+/* Of rows g and g + 8 of a tile. */
 struct Raw {
-    uvec4 head[2], high[2];         /* of rows g and g + 8 */
-    uvec4 codes[2][2], upper[2][2]; /* and of each half */
+    uvec4 head[2], high[2];
+    uvec4 codes[4], upper[4]; /* of each half */
 };
 
-shared float part[8 * NT * 128];
+const int PART = 8 * NT * 128; /* partial sums of a matrix */
+shared float part[MATRICES * PART];
+shared uvec4 staged[STAGED + 1];
 
 ADDRESS row[2], x[NT];
-bool seen[NT];
 MAT_C acc[NT];
 
 Raw load(int b, int t)
@@ -36,57 +43,133 @@ Raw load(int b, int t)
         r.head[i] = head_at(block, t);
         r.high[i] = high_at(block, t);
         [[unroll]] for (int h = 0; h < 2; h++) {
-            r.codes[i][h] = codes_at(block, h, t);
-            r.upper[i][h] = upper_at(block, h, t);
+            r.codes[2 * i + h] = codes_at(block, h, t);
+            r.upper[2 * i + h] = upper_at(block, h, t);
         }
     }
     return r;
 }
 
-MAT_B inputs(int i, int k)
+vec4 floats(ADDRESS p)
 {
-    vec4 v = vec4(0.0);
-    if (seen[i]) {
-        if (FOURS) {
-            v = V4(x[i] + 4ul * uint64_t(k)).v[0];
-        } else {
-            F32 p = F32(x[i] + 4ul * uint64_t(k));
-            v = vec4(p.v[0], p.v[1], p.v[2], p.v[3]);
-        }
-        v *= X_SCALE;
-    }
-    return operand_b(f16vec2(v.xz), f16vec2(v.yw));
+    if (FOURS) return V4(p).v[0];
+    F32 f = F32(p);
+    return vec4(f.v[0], f.v[1], f.v[2], f.v[3]);
+}
+
+uvec4 halves(vec4 lower, vec4 upper)
+{
+    lower *= X_SCALE;
+    upper *= X_SCALE;
+    return uvec4(packFloat2x16(f16vec2(lower.xz)), packFloat2x16(f16vec2(lower.yw)),
+                 packFloat2x16(f16vec2(upper.xz)), packFloat2x16(f16vec2(upper.yw)));
+}
+
+/* The columns of word j of half h that lane t has, as in halves.comp. */
+uvec4 words_of(int i, int b, int h, int j, int t)
+{
+    if (STAGED != 0) return staged[32 * b + 16 * h + 4 * j + t];
+    const ADDRESS p = x[i] + 4ul * uint64_t(256 * b + 128 * h + 4 * j);
+    return halves(floats(p), floats(p + 128ul));
 }
 
 void multiply(Raw r, int b, int t)
 {
+    uvec4 own[8]; /* x of one group of rows: all loads of a block at once */
+    if (NT == 1)
+        [[unroll]] for (int i = 0; i < 8; i++) own[i] = words_of(0, b, i / 4, i % 4, t);
     [[unroll]] for (int h = 0; h < 2; h++) {
         const Factor f0 = factor_of(r.head[0], h, t), f8 = factor_of(r.head[1], h, t);
         [[unroll]] for (int j = 0; j < 4; j++) {
-            const uint w0 = r.codes[0][h][j], w8 = r.codes[1][h][j];
+            const uint w0 = r.codes[h][j], w8 = r.codes[2 + h][j];
             const uint h0 = high_of(r.high[0], h, j, t), h8 = high_of(r.high[1], h, j, t);
-            const uint u0 = TYPE == Q8_0 ? r.upper[0][h][j] : w0;
-            const uint u8 = TYPE == Q8_0 ? r.upper[1][h][j] : w8;
+            const uint u0 = TYPE == Q8_0 ? r.upper[h][j] : w0;
+            const uint u8 = TYPE == Q8_0 ? r.upper[2 + h][j] : w8;
             const MAT_A lower = weights(w0, w8, h0, h8, false, f0, f8);
             const MAT_A upper = weights(u0, u8, h0, h8, true, f0, f8);
-            const int k = 256 * b + 128 * h + 4 * j;
             [[unroll]] for (int i = 0; i < NT; i++) {
-                acc[i] = coop_mul_add(lower, inputs(i, k), acc[i]);
-                acc[i] = coop_mul_add(upper, inputs(i, k + 32), acc[i]);
+                uvec4 v;
+                if (NT == 1)
+                    v = own[4 * h + j];
+                else
+                    v = words_of(i, b, h, j, t);
+                acc[i] = coop_mul_add(
+                    lower, operand_b(unpackFloat2x16(v.x), unpackFloat2x16(v.y)), acc[i]);
+                acc[i] = coop_mul_add(
+                    upper, operand_b(unpackFloat2x16(v.z), unpackFloat2x16(v.w)), acc[i]);
             }
         }
     }
 }
 
-/* Adds the partial sums of the tiles of the workgroup. */
+/* Sum (c, o) of a tile: the partial sums in order. */
+float total(int matrix, int tile, int c, int o)
+{
+    const int from = matrix * PART + (tile * SHARE * NT + c / 8) * 128 + 8 * o + c % 8;
+    precise float sum = 0.0;
+    [[unroll]] for (int p = 0; p < SHARE; p++) sum += part[from + p * NT * 128];
+    return sum;
+}
+
+/* act(gate) * up, as each.comp computes it. */
+void store_pair(Group r, int i, int o, float g, float u)
+{
+    if (o >= a.n) return;
+    precise float gate = g * r.scale, up = u * r.up_scale;
+    precise float v = act_of(gate, a.act) * up;
+    if (a.by != 0ul) v = v * sigmoid(F32(a.by).v[row_at(r, i) * a.by_rs]);
+    place(r, i, o).v[0] = v;
+}
+
+/* The results of the workgroup's tiles. */
 void finish(Group rows, int first_tile)
 {
     for (int i = int(gl_LocalInvocationIndex); i < 8 / SHARE * NT * 128; i += 256) {
-        const int which = i / (NT * 128), c = i % (NT * 128) / 16, o = i % 16;
-        const int from = (which * SHARE * NT + c / 8) * 128 + 8 * o + c % 8;
-        precise float sum = 0.0;
-        [[unroll]] for (int p = 0; p < SHARE; p++) sum += part[from + p * NT * 128];
-        store(rows, c, 16 * (first_tile + which) + o, sum);
+        const int tile = i / (NT * 128), c = i % (NT * 128) / 16, o = i % 16;
+        const int to = 16 * (first_tile + tile) + o;
+        if (c >= rows.n) continue;
+        if (MATRICES == 2)
+            store_pair(rows, c, to, total(0, tile, c, o), total(1, tile, c, o));
+        else
+            store(rows, c, to, total(0, tile, c, o));
+    }
+}
+
+/* The one row of the group in shared memory, in the order of halves.comp. */
+void stage(Group rows)
+{
+    const ADDRESS from = a.x + 4ul * uint64_t(source_at(rows, 0)) * uint64_t(a.x_rs);
+    for (int i = int(gl_LocalInvocationIndex); i < STAGED; i += 256) {
+        const int t = i % 4, k = 128 * (i / 16) + 64 * (t / 2) + 16 * (t % 2) + 4 * (i / 4 % 4);
+        const ADDRESS p = from + 4ul * uint64_t(k);
+        staged[i] = halves(floats(p), floats(p + 128ul));
+    }
+    barrier();
+}
+
+void find_rows(Group rows, int g, int t)
+{
+    [[unroll]] for (int i = 0; i < NT; i++) {
+        const int r = source_at(rows, min(8 * i + g, rows.n - 1));
+        x[i] = a.x + 4ul * (uint64_t(r) * uint64_t(a.x_rs) + uint64_t(64 * (t / 2) + 16 * (t % 2)));
+    }
+}
+
+void find_weights(ADDRESS w, int tile, int g)
+{
+    [[unroll]] for (int i = 0; i < 2; i++)
+        row[i] = w + uint64_t(min(16 * tile + g + 8 * i, a.n - 1)) * uint64_t(a.row_bytes);
+}
+
+void put_part(int at, int g, int t)
+{
+    [[unroll]] for (int i = 0; i < NT; i++) {
+        const vec4 e = elements(acc[i]);
+        const int to = at + i * 128 + 8 * g + 2 * t;
+        part[to] = e.x;
+        part[to + 1] = e.y;
+        part[to + 64] = e.z;
+        part[to + 65] = e.w;
     }
 }
 
@@ -99,28 +182,23 @@ void main()
     const int tile = first_tile + warp / SHARE;
     const Group rows = group_of();
     if (rows.n == 0) return;
-    [[unroll]] for (int i = 0; i < 2; i++)
-        row[i] = rows.w + uint64_t(min(16 * tile + g + 8 * i, a.n - 1)) * uint64_t(a.row_bytes);
-    [[unroll]] for (int i = 0; i < NT; i++) {
-        const int c = 8 * i + g;
-        seen[i] = c < rows.n;
-        x[i] = a.x + 4ul * (uint64_t(source_at(rows, min(c, rows.n - 1))) * uint64_t(a.x_rs) +
-                            uint64_t(64 * (t / 2) + 16 * (t % 2)));
-        acc[i] = coop_c(0.0);
-    }
+    find_weights(rows.w, tile, g);
     Raw next = load(min(own, blocks - 1), t);
-    for (int b = own; b < blocks; b += PARTS) {
-        const Raw r = next;
-        if (b + PARTS < blocks) next = load(b + PARTS, t);
-        multiply(r, b, t);
-    }
-    [[unroll]] for (int i = 0; i < NT; i++) {
-        const vec4 e = elements(acc[i]);
-        const int at = (warp * NT + i) * 128 + 8 * g + 2 * t;
-        part[at] = e.x;
-        part[at + 1] = e.y;
-        part[at + 64] = e.z;
-        part[at + 65] = e.w;
+    find_rows(rows, g, t);
+    if (STAGED != 0) stage(rows);
+    for (int m = 0; m < MATRICES; m++) {
+        [[unroll]] for (int i = 0; i < NT; i++) acc[i] = coop_c(0.0);
+        for (int b = own; b < blocks; b += PARTS) {
+            const Raw r = next;
+            if (b + PARTS < blocks) {
+                next = load(b + PARTS, t);
+            } else if (m + 1 < MATRICES) {
+                find_weights(rows.up, tile, g);
+                next = load(own, t);
+            }
+            multiply(r, b, t);
+        }
+        put_part(m * PART + warp * NT * 128, g, t);
     }
     barrier();
     finish(rows, first_tile);

@@ -19,6 +19,7 @@ layout(push_constant, scalar) uniform Push {
 
 const int RANKED = 512;
 shared float best[WG], ranked[RANKED];
+shared vec4 numbers[RANKED / 4]; /* the same, NaN as -inf, -inf beyond the last */
 shared int at[WG];
 
 float number(float x)
@@ -75,17 +76,31 @@ int join(F32 x, I32 part)
     return first_of(v, k);
 }
 
+/* How many of the numbers, four at a time, are before number e. */
+int rank_of(int e, int fours)
+{
+    const vec4 v = vec4(numbers[e / 4][e % 4]);
+    ivec4 rank = ivec4(0);
+    for (int j = 0; j < e / 4; j++) rank += ivec4(greaterThanEqual(numbers[j], v));
+    for (int j = e / 4 + 1; j < fours; j++) rank += ivec4(greaterThan(numbers[j], v));
+    for (int c = 0; c < 4; c++)
+        rank.x += before(numbers[e / 4][c], c, v.x, e % 4) ? 1 : 0;
+    return rank.x + rank.y + rank.z + rank.w;
+}
+
 /* The experts of a row with at most RANKED of them: each value counts those before it. */
 void route_ranked(F32 x, int n, I32 id, F32 w)
 {
     const int me = int(gl_LocalInvocationIndex);
     float sum = 0.0;
-    for (int e = me; e < n; e += WG) ranked[e] = x.v[e];
+    for (int e = me; e < (n + 3) / 4 * 4; e += WG) {
+        const float v = e < n ? x.v[e] : -INF;
+        ranked[e] = v;
+        numbers[e / 4][e % 4] = number(v);
+    }
     barrier();
     for (int e = me; e < n; e += WG) {
-        const float v = number(ranked[e]);
-        int rank = 0;
-        for (int j = 0; j < n; j++) rank += before(number(ranked[j]), j, v, e) ? 1 : 0;
+        const int rank = rank_of(e, (n + 3) / 4);
         if (rank < a.K) at[rank] = e;
     }
     barrier();
