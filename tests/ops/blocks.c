@@ -33,18 +33,23 @@ static void norm_blocks(ft_optest *t, const int *n)
               up = t_weight(t, (ft_type)n[3], out, k, 1);
     ft_mat x = t_uniform(t, T, k, -4, 4), xn = t_output(t, T, k), y = t_output(t, T, out);
     ft_mat z = t_output(t, T, out), g = t_output(t, T, out), u = t_output(t, T, out);
+    ft_mat own = t_uniform(t, T, k, -4, 4), yo = t_output(t, T, out), zo = t_output(t, T, out);
     const ft_vec w = t_vec(t, k, 0.5, 2);
-    const ft_product_out o[] = {{y, &gate}, {z, &up}};
+    const ft_product_out o[] = {{y, &gate}, {z, &up}}, from_own[] = {{yo, &gate}, {zo, &up}};
     t->batch.T = t->pick >= 0 ? 1 : T;
     t_begin(t);
     ft_rmsnorm(t->step, xn, x, w, 1e-6f);
     ft_linears(t->step, o, 2, xn);
     ft_rmsnorm(t->step, xn, x, w, 1e-6f);
     ft_glu(t->step, g, u, xn, &gate, &up, FT_SILU);
+    ft_rmsnorm(t->step, own, own, w, 1e-6f); /* in place */
+    ft_linears(t->step, from_own, 2, own);
     t_expect(t, y, 2e-4);
     t_expect_rest(t, z, 2e-4);
     t_expect_rest(t, g, 4e-4);
     t_expect_rest(t, xn, 1e-6);
+    t_expect_rest(t, yo, 2e-4);
+    t_expect_rest(t, zo, 2e-4);
     t_check_gaps(t, y);
 }
 OPTEST_ROWS(norm_blocks, {1, 2048, 48, FT_Q4_K}, {3, 5120, 33, FT_Q4_K}, {2, 512, 20, FT_Q5_K},

@@ -151,8 +151,8 @@ ft_vk_normed ft_vk_norm_of(const ft_vk *v, ft_mat x)
     norm_args a;
     if (!c || x.T != 1 || x.H != 1) return (ft_vk_normed){0};
     memcpy(&a, c->push, sizeof a);
-    if (c->grid[0] != 1 || c->grid[1] != 1 || a.y.p != ft_vk_address(x.p) || a.x.d != x.d || !a.w ||
-        a.w % 16 || a.x.p % 16 || c->pipeline->spec[1] < 256)
+    if (c->grid[0] != 1 || c->grid[1] != 1 || a.y.p != ft_vk_address(x.p) || a.x.p == a.y.p ||
+        a.x.d != x.d || !a.w || a.w % 16 || a.x.p % 16 || c->pipeline->spec[1] < 256)
         return (ft_vk_normed){0};
     return (ft_vk_normed){a.x.p, a.w, a.eps, c->pipeline->spec[1]};
 }

@@ -217,10 +217,12 @@ static void linear(ft_vk *v, ft_mat y, ft_mat x, const ft_weight *w, bool acc, u
 
 /* Before products of x with plain weights: if its norm was the last op, they compute it themselves
  * and run at the same time. */
-static void start_plain(ft_vk *v, ft_mat x)
+static void start_plain(ft_vk *v, const ft_product_out *o, int n, ft_mat x)
 {
     if (ft_vk_address(x.p) % 16 == 0 && x.rs % 4 == 0 && ft_mat_cols(x) % 8 == 0)
         v->norm = ft_vk_norm_of(v, x);
+    for (int i = 0; i < n; i++) /* the input of the norm is still read */
+        if (ft_vk_address(o[i].y.p) == v->norm.x) v->norm.threads = 0;
     if (v->norm.threads)
         ft_vk_beside(v);
     else
@@ -237,7 +239,7 @@ void ft_vk_linears(ft_dev *d, const ft_product_out *o, int n, ft_mat x)
     if (some)
         ft_vk_barrier(v);
     else
-        start_plain(v, x);
+        start_plain(v, o, n, x);
     for (int i = 0; i < n; i++) linear(v, o[i].y, x, o[i].w, false, halves);
     v->norm.threads = 0;
 }
