@@ -6,6 +6,7 @@
 #include "folder.h"
 #include "foretoken.h"
 #include "invariants.h"
+#include "posted.h"
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -612,15 +613,6 @@ static void check_vectors(ft_llm *m)
 static void post_done(void *user)
 {
     sem_post(user);
-}
-
-/* Waits for a semaphore, but not for ever. */
-static bool posted(sem_t *sem)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    t.tv_sec += 60;
-    return !sem_timedwait(sem, &t);
 }
 
 /* Many texts at once: the vectors of each alone; cancelled they end, and nothing waits for them. */

@@ -9,10 +9,9 @@
 #include "base/str.h"
 #include "foretoken.h"
 #include "invariants.h"
+#include "posted.h"
 
 #include <pthread.h>
-#include <semaphore.h>
-#include <time.h>
 
 enum { REQUESTS = 4, SLOTS = 2, DRAFTS = 3, AHEAD = 4 };
 
@@ -164,14 +163,6 @@ typedef struct reader {
 static void wake(void *user)
 {
     sem_post(user);
-}
-
-static bool posted(sem_t *sem)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    t.tv_sec += 60;
-    return !sem_timedwait(sem, &t);
 }
 
 /* The first event takes until AHEAD drafts were made, of which one can precede it. */
