@@ -105,7 +105,12 @@ extern "C" void ft_cuda_conv(ft_dev *d, ft_mat y, ft_mat u, ft_vec w, const ft_d
 
 /* ---- recurrence ---- */
 
-enum { COLS = 32, BATCH = 16, DELTA_THREADS = 128 };
+enum {
+    COLS = 32,
+    BATCH = 16,
+    DELTA_THREADS = 128,
+    DELTA_BLOCKS = 4 /* that share a multiprocessor: registers are the limit */
+};
 
 /* Inputs of some rows of a head, prepared for the recurrence. */
 template <int S> struct delta_rows {
@@ -256,6 +261,11 @@ static __global__ void __launch_bounds__(DELTA_THREADS) delta_kernel(const delta
     const int replay = a.pass == LAST ? 0 : sp.replay;
     float *Z = state_of(a, sp.slot, h);
     columns<S> c;
+    if (a.ahead && blockIdx.y + a.ahead < gridDim.y && threadIdx.x < S) {
+        const ft_span next = a.b.span[blockIdx.y + a.ahead];
+        if (next.n)
+            prefetch_l2(state_of(a, next.slot, h) + (size_t)threadIdx.x * S + col, 4 * COLS, 0, 1);
+    }
     if (threadIdx.x < 2) prefetch_l2(threadIdx.x ? a.A + h : a.dt + h, 4, 0, 1);
     if (a.pass != LAST)
         move_state<S, false>(c, Z, own); /* an earlier step wrote it: no need to wait */
@@ -351,6 +361,7 @@ extern "C" void ft_cuda_delta_rule(ft_dev *dev, ft_mat o, ft_mat y, ft_mat a, ft
     const unsigned S = (unsigned)s->S, spans = (unsigned)FT_MAX(1, c->batch.S);
     const dim3 grid((unsigned)s->Hv * (S / COLS), spans);
     ft_cuda_wrote(c, o);
+    if (grid.x) args.ahead = (int)ft_blocks((size_t)c->sms * DELTA_BLOCKS, grid.x);
     switch (S) {
     case 32: FT_LAUNCH_NEXT(c, delta_kernel<32>, grid, DELTA_THREADS, 0, args); return;
     case 64: FT_LAUNCH_NEXT(c, delta_kernel<64>, grid, DELTA_THREADS, 0, args); return;

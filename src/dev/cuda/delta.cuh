@@ -24,6 +24,7 @@ typedef struct delta_args {
     const float *A, *dt;
     ft_delta s;
     float *copy; /* delta_scalar_kernel: working copy of the state of tentative spans */
+    int ahead;   /* the state of this many spans later is prefetched into the L2 cache; 0: none */
     int pass;    /* which rows: the FIRST or LAST piece of a span, or ALL */
     /* chunks: inputs prepared by chunk_prepare_kernel, by number of the chunk */
     uint16_t *qk;  /* [piece][Hk][2][64][128]: normalised queries, keys */

@@ -7,7 +7,8 @@
  *   product_split few rows: a block has 1 or 2 tiles of weights, a warp computes one part.
  *                       Every weight is read once for up to 64 rows; the parts are added in shared
  *                       memory.
- *   product_stream up to four rows: a block has many tiles of weights, a warp one part of each.
+ *   product_stream up to 32 rows (compute capability 9.0 and newer): a block has many tiles of
+ *                       weights, a warp one part of each.
  *   product_short few rows and at most eight units of columns: a warp computes all parts of a
  *                       tile.
  *   product_rows_wgmma many rows: a warpgroup has 4 tiles of weights and 64 or 128 rows of
@@ -607,7 +608,7 @@ template <class W> static bool product_tiled(ft_cuda *c, ft_product *p, int toke
 template <class W> static void product_launch(ft_cuda *c, ft_product *p, int tokens, int items)
 {
     if constexpr (W::BYTES < 4000)
-        if (tokens == 8 && stream_launch<W>(c, p)) return;
+        if (stream_rows<W>(c, p, tokens)) return;
     if constexpr (short_type(W::BYTES))
         if (is_short(c, p, W::BYTES, tokens, items)) return short_launch<W>(c, p, tokens, items);
     if (product_tiled<W>(c, p, tokens, items)) return;
