@@ -450,11 +450,7 @@ __device__ __forceinline__ void few_values(few_sums<MT, NB> &r, uint32_t p, cons
 #pragma unroll
         for (int m = 0; m < MT / 2; m++) {
             uint32_t f[2][4];
-#pragma unroll
-            for (int i = 0; i < 2; i++) {
-                const unsigned char *from = row + i * 8 * ROWS::BYTES;
-                ROWS::columns(f[i], book, from, from + ROWS::BYTES, column / 32 + m, lane / 4);
-            }
+            ROWS::columns(f, book, row, column / 32 + m, lane / 4);
 #pragma unroll
             for (int i = 0; i < 2; i++) {
                 const uint32_t av[4] = {f[0][i], f[0][2 + i], f[1][i], f[1][2 + i]};

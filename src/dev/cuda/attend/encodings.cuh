@@ -240,22 +240,24 @@ template <int D, int TYPE> struct block_rows : plain_part {
                           block_values<TYPE>(v.z, scale, min), block_values<TYPE>(v.w, scale, min));
     }
 
-    /* Of 32 values from 32 m on, for lane group i of eight: values 4 i ... of rows a and b in
-     * pairs. */
-    static __device__ __forceinline__ void columns(uint32_t (&v)[4], const codebook &,
-                                                   const unsigned char *a, const unsigned char *b,
-                                                   int m, int i)
+    /* Of 32 values from 32 m on, for lane group i of eight: values 4 i ... of this row and the next
+     * one in pairs, and those of the rows eight further. */
+    static __device__ __forceinline__ void columns(uint32_t (&v)[2][4], const codebook &,
+                                                   const unsigned char *a, int m, int i)
     {
         enum { ODD = F::ALTERNATE ? -1 : F::ODD };
         a += m * F::BYTES;
-        b += m * F::BYTES;
-        const __half2 scale = __halves2half2(half_at(a), half_at(b));
-        const __half2 min = F::MIN ? __halves2half2(half_at(a + 2), half_at(b + 2)) : scale;
-        const uint32_t x = block_codes<TYPE, ODD>(a, i), y = block_codes<TYPE, ODD>(b, i);
-        widen(__byte_perm(x, y, 0x5140), v[0], v[1]);
-        widen(__byte_perm(x, y, 0x7362), v[2], v[3]);
 #pragma unroll
-        for (int j = 0; j < 4; j++) v[j] = block_values<TYPE>(v[j], scale, min);
+        for (int p = 0; p < 2; p++, a += 8 * BYTES) {
+            const unsigned char *b = a + BYTES;
+            const __half2 scale = __halves2half2(half_at(a), half_at(b));
+            const __half2 min = F::MIN ? __halves2half2(half_at(a + 2), half_at(b + 2)) : scale;
+            const uint32_t x = block_codes<TYPE, ODD>(a, i), y = block_codes<TYPE, ODD>(b, i);
+            widen(__byte_perm(x, y, 0x5140), v[p][0], v[p][1]);
+            widen(__byte_perm(x, y, 0x7362), v[p][2], v[p][3]);
+#pragma unroll
+            for (int j = 0; j < 4; j++) v[p][j] = block_values<TYPE>(v[p][j], scale, min);
+        }
     }
 };
 
@@ -285,16 +287,18 @@ template <int D> struct bf16_rows : plain_part {
                           halves_of_bf16(b.x, b.x >> 16), halves_of_bf16(b.y, b.y >> 16));
     }
 
-    static __device__ __forceinline__ void columns(uint32_t (&v)[4], const codebook &,
-                                                   const unsigned char *a, const unsigned char *b,
-                                                   int m, int i)
+    static __device__ __forceinline__ void columns(uint32_t (&v)[2][4], const codebook &,
+                                                   const unsigned char *a, int m, int i)
     {
-        const int at = 2 * (32 * m + 4 * i);
-        const uint2 x = *(const uint2 *)(a + at), y = *(const uint2 *)(b + at);
-        v[0] = halves_of_bf16(x.x, y.x);
-        v[1] = halves_of_bf16(x.x >> 16, y.x >> 16);
-        v[2] = halves_of_bf16(x.y, y.y);
-        v[3] = halves_of_bf16(x.y >> 16, y.y >> 16);
+        a += 2 * (32 * m + 4 * i);
+#pragma unroll
+        for (int p = 0; p < 2; p++, a += 8 * BYTES) {
+            const uint2 x = *(const uint2 *)a, y = *(const uint2 *)(a + BYTES);
+            v[p][0] = halves_of_bf16(x.x, y.x);
+            v[p][1] = halves_of_bf16(x.x >> 16, y.x >> 16);
+            v[p][2] = halves_of_bf16(x.y, y.y);
+            v[p][3] = halves_of_bf16(x.y >> 16, y.y >> 16);
+        }
     }
 };
 
@@ -443,43 +447,49 @@ template <int D, int BITS, int HEAD> struct turbo_rows {
         return make_uint2(__byte_perm(x, y, 0x5410), __byte_perm(x, y, 0x7632));
     }
 
-    /* Of 32 values from 32 m on, for lane group i of eight: values 4 i ... of rows a and b in
-     * pairs. */
-    static __device__ __forceinline__ void columns(uint32_t (&v)[4], const codebook &book,
-                                                   const unsigned char *a, const unsigned char *b,
-                                                   int m, int i)
+    /* A byte of each of four rows, those of columns(). */
+    static __device__ __forceinline__ uint32_t four_rows(const unsigned char *p)
     {
-        const int group = 32 * m / GROUP * GROUP_BYTES, at = 32 * m % GROUP + 4 * i;
-        a += group;
-        b += group;
-        const __half2 both = __halves2half2(half_at(a), half_at(b));
+        return __byte_perm(__byte_perm(p[0], p[BYTES], 0x0040),
+                           __byte_perm(p[8 * BYTES], p[9 * BYTES], 0x0040), 0x5410);
+    }
+
+    /* Of 32 values from 32 m on, for lane group i of eight: values 4 i ... of rows a and b in
+     * pairs, and of rows c and d, which are eight further. */
+    static __device__ __forceinline__ void columns(uint32_t (&v)[2][4], const codebook &book,
+                                                   const unsigned char *a, int m, int i)
+    {
+        const int at = 32 * m % GROUP + 4 * i;
+        a += 32 * m / GROUP * GROUP_BYTES;
+        const __half2 scales[2] = {__halves2half2(half_at(a), half_at(a + BYTES)),
+                                   __halves2half2(half_at(a + 8 * BYTES), half_at(a + 9 * BYTES))};
         a += HEAD;
-        b += HEAD;
         if (BITS == 4) {
-            const uint32_t x = two_bytes(a + at / 2), y = two_bytes(b + at / 2);
-            const uint32_t even = choose_bits(0x0f0fu, x, y << 4);
-            const uint32_t odd = choose_bits(0x0f0fu, x >> 4, y);
-            v[0] = times(pair_of(book, even << 7), both);
-            v[1] = times(pair_of(book, odd << 7), both);
-            v[2] = times(pair_of(book, even >> 1), both);
-            v[3] = times(pair_of(book, odd >> 1), both);
+            a += at / 2;
+            const uint32_t x = __byte_perm(two_bytes(a), two_bytes(a + 8 * BYTES), 0x5410);
+            const uint32_t y = __byte_perm(two_bytes(a + BYTES), two_bytes(a + 9 * BYTES), 0x5410);
+            const uint32_t even = choose_bits(0x0f0f0f0fu, x, y << 4);
+            const uint32_t odd = choose_bits(0x0f0f0f0fu, x >> 4, y);
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+                uint32_t *to = &v[j / 2][j % 2 * 2];
+                to[0] = times(pair_of(book, j ? even >> (8 * j - 7) : even << 7), scales[j / 2]);
+                to[1] = times(pair_of(book, j ? odd >> (8 * j - 7) : odd << 7), scales[j / 2]);
+            }
             return;
         }
-        uint32_t even, odd, lo, hi; /* a0 a2 b0 b2, and a1 ... */
-        const uint32_t twos = a[at / 4] | (uint32_t)b[at / 4] << 8;
-        if (BITS == 3) {
-            const int third = GROUP / 4 + at / 8;
-            const uint32_t two = a[third] | (uint32_t)b[third] << 8;
-            split_threes(twos, two >> at % 8, even, odd);
-        } else {
-            split_twos(twos, even, odd);
+        uint32_t code[2], lo, hi; /* a0 a2 b0 b2 c0 c2 d0 d2, and a1 ... */
+        const uint32_t twos = four_rows(a + at / 4);
+        if (BITS == 3)
+            split_threes(twos, four_rows(a + GROUP / 4 + at / 8) >> at % 8, code[0], code[1]);
+        else
+            split_twos(twos, code[0], code[1]);
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            look_up(book, code[j % 2] >> 16 * (j / 2), 0, lo, hi);
+            v[j / 2][j % 2] = times(__byte_perm(lo, hi, 0x6240), scales[j / 2]);
+            v[j / 2][j % 2 + 2] = times(__byte_perm(lo, hi, 0x7351), scales[j / 2]);
         }
-        look_up(book, even, 0, lo, hi);
-        v[0] = times(__byte_perm(lo, hi, 0x6240), both);
-        v[2] = times(__byte_perm(lo, hi, 0x7351), both);
-        look_up(book, odd, 0, lo, hi);
-        v[1] = times(__byte_perm(lo, hi, 0x6240), both);
-        v[3] = times(__byte_perm(lo, hi, 0x7351), both);
     }
 };
 
