@@ -400,7 +400,6 @@ __device__ __forceinline__ void few_score_pages(const attend_args &a, const few_
         s.hi[nb] = seen_by[2 * (8 * nb + lane / 4) + 1];
     }
     few_reset(s);
-    if (w.entries > 2) few_issue<D, K>(w, a.k);
     for (int i = 0; i < w.pages; i++, cell += PAGE) {
         const unsigned char *page = few_next<D, K, AT_KEYS>(w, a.k);
         few_scored<NB> c = {};
@@ -582,7 +581,6 @@ __device__ __forceinline__ void few_value_pages(const attend_args &a, const few_
     const codebook book = few_book(a.v, sm, at, 1);
     few_sums<MT, NB> r = {};
     float top[NB][2];
-    if (w.entries > 2) few_issue<D, V>(w, a.v);
     for (int i = 0, from = t.lo; i < FT_MAX(w.pages, 1); i++) {
         if (w.pages) {
             const unsigned char *page = few_next<D, V, AT_VALUES>(w, a.v);
@@ -626,15 +624,18 @@ __device__ __forceinline__ void few_tile(const attend_args &a, const few_layout 
     w.g = g;
     w.pages = t.lo < t.hi ? (t.hi - 1) / PAGE - t.lo / PAGE + 1 : 0;
     w.number = page_number(w, 0);
-    /* a page written by an earlier step does not depend on the previous kernels, which computed the
+    /* pages written by earlier steps do not depend on the previous kernels, which computed the
      * queries */
-    const bool wait = !*waited, old = (t.lo / PAGE + 1) * PAGE <= t.start;
+    const int ahead = FT_MIN(w.entries - 1, w.pages);
+    const bool wait = !*waited, old = (t.lo / PAGE + ahead) * PAGE <= t.start;
     *waited = true;
     if (wait && !old) wait_for_previous_kernel();
-    if (scores)
-        few_issue<D, K>(w, a.k);
-    else
-        few_issue<D, V>(w, a.v);
+#pragma unroll 1
+    for (int i = 1; i < w.entries; i++)
+        if (scores)
+            few_issue<D, K>(w, a.k);
+        else
+            few_issue<D, V>(w, a.v);
     if (wait && old) wait_for_previous_kernel();
     load_queries<D, FEW_THREADS>(a, t, g, sm + at.q, 8 * NB);
     __syncthreads();
