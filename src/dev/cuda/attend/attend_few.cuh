@@ -1,22 +1,19 @@
 /* dev/cuda/attend/attend_few.cuh - attention of few query vectors over an encoded cache, on tensor
  * cores. A block computes a range of positions for up to 32 vectors: the query heads of one KV head
- * over the rows of a step. Eight warps compute the scores of a page and turn them into weights
- * while eight others multiply the weights of the previous page with its values. Each group copies
- * its own pages, and decodes keys or values to halves in registers (encodings.cuh). Where contexts
- * are short a multiprocessor has one such block, and the time is that of a page's dependent
- * instructions: a warp has only 8 of the 64 positions of a page, or 32 of the 256 columns.
+ * over the rows of a step. Four warps compute the scores of a page and turn them into weights while
+ * four others multiply the weights of the previous page with its values. Each group copies its own
+ * pages, and decodes keys or values to halves in registers (encodings.cuh).
  *
- * Keys are the second factor of their products, values the first, 16 columns at a time. Weights are
- * in groups of eight vectors: six query heads fill six of eight columns instead of six of sixteen
- * rows. The sums are those of attend_mma.cuh: products of 16 columns or positions in the same
- * order, so that a row has the same bits. */
+ * Keys and values are the first factor of the products, 16 positions or columns at a time, and
+ * queries and weights the second, in groups of eight vectors: six query heads fill six of eight
+ * columns instead of six of sixteen rows. The sums are those of attend_mma.cuh: products of 16
+ * columns or positions in the same order, so that a row has the same bits. */
 #ifndef FT_CUDA_ATTEND_FEW_CUH
 #define FT_CUDA_ATTEND_FEW_CUH
 
 #include "dev/cuda/attend/attend_mma.cuh"
 
-enum { FEW_THREADS = 512, HALF_THREADS = FEW_THREADS / 2, HALF_WARPS = HALF_THREADS / 32 };
-static_assert(PAGE == 8 * HALF_WARPS, "a warp computes the scores of eight positions");
+enum { HALF_THREADS = THREADS / 2, HALF_WARPS = HALF_THREADS / 32 };
 
 /* The decoder of keys or values is part of the kernel for frequent encodings (few_256.cu), and
  * chosen for each page by other kernels, which need more registers. */
@@ -98,9 +95,9 @@ __device__ __forceinline__ void few_put_books(const attend_args &a, unsigned cha
     const uint16_t *table = (const uint16_t *)(sm + at.table);
     if (threadIdx.x < 32) put_books(a, (uint16_t *)(sm + at.table));
     __syncthreads();
-    if (few_has_pairs<K>(a.k)) put_pairs(sm + at.pairs[0], table, FEW_THREADS);
+    if (few_has_pairs<K>(a.k)) put_pairs(sm + at.pairs[0], table, THREADS);
     if (few_has_pairs<V>(a.v) && a.v.type != a.k.type)
-        put_pairs(sm + at.pairs[1], table + 16, FEW_THREADS);
+        put_pairs(sm + at.pairs[1], table + 16, THREADS);
 }
 
 /* Named barriers: of the threads that compute scores or values, and, of all threads, whether one of
@@ -121,17 +118,17 @@ template <int ID, int N> __device__ __forceinline__ void barrier_arrive(void)
 template <int ID> __device__ __forceinline__ void sync_buffer(int i)
 {
     if (i % 2)
-        barrier_sync<ID + 1, FEW_THREADS>();
+        barrier_sync<ID + 1, THREADS>();
     else
-        barrier_sync<ID, FEW_THREADS>();
+        barrier_sync<ID, THREADS>();
 }
 
 template <int ID> __device__ __forceinline__ void arrive_buffer(int i)
 {
     if (i % 2)
-        barrier_arrive<ID + 1, FEW_THREADS>();
+        barrier_arrive<ID + 1, THREADS>();
     else
-        barrier_arrive<ID, FEW_THREADS>();
+        barrier_arrive<ID, THREADS>();
 }
 
 /* ---- pages ---- */
@@ -211,93 +208,54 @@ __device__ __forceinline__ uint4 few_keys(const ROWS &row, int j, const codebook
         return row.keys(j, book);
 }
 
-/* The scores of a thread: position 2 (lane % 4) + i of its warp's eight and vector 8 nb + lane / 4
- * are c[nb / 2][nb % 2 * 2 + i]. */
-template <int NB> struct few_scored {
-    float c[(NB + 1) / 2][4];
-};
-
-/* A register whose value does not matter, because it belongs to vectors that do not exist. */
-__device__ __forceinline__ uint32_t any_register(void)
-{
-    uint32_t v;
-    asm volatile("" : "=r"(v));
-    return v;
-}
-
-/* Addresses of a lane's queries, for even and odd groups of 32 columns: of the first and the second
- * 16 columns of 16 vectors, or of all 32 of eight vectors, whose four pieces of eight columns are
- * in the order 0, 2, 1, 3. */
-typedef struct few_queries {
-    uint32_t two[2][2], one[2];
-} few_queries;
-
-template <int D> __device__ __forceinline__ few_queries few_queries_at(uint32_t q)
+/* c[nb]: scores of the 16 positions from n on and the vectors from 8 nb on. */
+template <int D, int NB, typename ROWS>
+__device__ __forceinline__ void few_scores(float (&c)[NB][4], uint32_t q, const unsigned char *k,
+                                           const codebook &book, int n)
 {
     const int lane = threadIdx.x & 31, x = lane & 7;
-    few_queries at;
-#pragma unroll
-    for (int j = 0; j < 2; j++) {
-        at.one[j] = q + x * 2 * D + 16 * ((4 * j + lane / 8 % 2 * 2 + lane / 16) ^ x);
-#pragma unroll
-        for (int i = 0; i < 2; i++)
-            at.two[j][i] = q + lane % 16 * 2 * D + 16 * ((4 * j + 2 * i + lane / 16) ^ x);
-    }
-    return at;
-}
-
-/* Adds products of 32 columns, group number n, which is odd if j is. */
-template <int D, int NB>
-__device__ __forceinline__ void few_products(few_scored<NB> &s, const few_queries &q, int n, int j,
-                                             const uint4 &k)
-{
-#pragma unroll
-    for (int nb = 0; nb < NB; nb += 2) {
-        const int from = n / 2 * 128 + nb * 8 * 2 * D;
-        uint32_t f[4];
-        if (nb + 1 < NB) {
-            load_frags(f, q.two[j % 2][0] + from);
-            mma_f16(s.c[nb / 2], f, k.x, k.y);
-            load_frags(f, q.two[j % 2][1] + from);
-            mma_f16(s.c[nb / 2], f, k.z, k.w);
-        } else {
-            load_frags(f, q.one[j % 2] + from);
-            mma_f16(s.c[nb / 2], f, k.x, k.y);
-            const uint32_t next[4] = {f[1], any_register(), f[3], any_register()};
-            mma_f16(s.c[nb / 2], next, k.z, k.w);
-        }
-    }
-}
-
-/* The scores of the eight positions from n on. */
-template <int D, int NB, typename ROWS>
-__device__ __forceinline__ void few_scores(few_scored<NB> &s, const few_queries &q,
-                                           const unsigned char *k, const codebook &book, int n)
-{
-    const int lane = threadIdx.x & 31;
-    ROWS row;
-    row.open(k + (n + lane / 4) * ROWS::BYTES, lane % 4);
+    const uint32_t at = q + x * 2 * D;
+    const uint32_t pq[2] = {at + 16 * ((lane / 8) ^ x), at + 16 * ((4 + lane / 8) ^ x)};
+    ROWS row0, row1;
+    row0.open(k + (n + lane / 4) * ROWS::BYTES, lane % 4);
+    row1.open(k + (n + 8 + lane / 4) * ROWS::BYTES, lane % 4);
 #pragma unroll 1 /* the loops of both groups of warps must fit into the instruction cache */
     for (int i = 0; i < D / 32 / ROWS::STEPS; i++) {
-        row.load(i);
+        row0.load(i);
+        row1.load(i);
 #pragma unroll
-        for (int j = 0; j < ROWS::STEPS; j++)
-            few_products<D>(s, q, i * ROWS::STEPS + j, j, few_keys(row, j, book));
+        for (int j = 0; j < ROWS::STEPS; j++) {
+            const uint4 u = few_keys(row0, j, book), v = few_keys(row1, j, book);
+            const uint32_t a0[4] = {u.x, v.x, u.y, v.y}, a1[4] = {u.z, v.z, u.w, v.w};
+#pragma unroll
+            for (int nb = 0; nb < NB; nb++) {
+                uint32_t b[4];
+                load_frags(b, pq[j % 2] + (i * (ROWS::STEPS / 2) + j / 2) * 128 + nb * 8 * 2 * D);
+                mma_f16(c[nb], a0, b[0], b[1]);
+                mma_f16(c[nb], a1, b[2], b[3]);
+            }
+        }
     }
 }
 
 /* The same with keys in f16. */
 template <int D, int NB>
-__device__ __forceinline__ void few_scores_f16(few_scored<NB> &s, const few_queries &q, uint32_t k,
-                                               int n)
+__device__ __forceinline__ void few_scores_f16(float (&c)[NB][4], uint32_t q, uint32_t k, int n)
 {
     const int lane = threadIdx.x & 31, x = lane & 7;
-    const uint32_t row = k + (n + x) * 2 * D;
+    const uint32_t at = q + x * 2 * D, row = k + (n + lane % 16) * 2 * D;
 #pragma unroll 4
     for (int j = 0; j < D / 32; j++) {
-        uint32_t b[4];
-        load_frags(b, row + 16 * ((4 * j + lane / 8) ^ x));
-        few_products<D>(s, q, j, j, make_uint4(b[0], b[1], b[2], b[3]));
+        uint32_t a0[4], a1[4];
+        load_frags(a0, row + 16 * ((4 * j + lane / 16) ^ x));
+        load_frags(a1, row + 16 * ((4 * j + 2 + lane / 16) ^ x));
+#pragma unroll
+        for (int nb = 0; nb < NB; nb++) {
+            uint32_t b[4];
+            load_frags(b, at + 16 * ((4 * j + lane / 8) ^ x) + nb * 8 * 2 * D);
+            mma_f16(c[nb], a0, b[0], b[1]);
+            mma_f16(c[nb], a1, b[2], b[3]);
+        }
     }
 }
 
@@ -307,103 +265,104 @@ typedef struct few_change {
     float top, fade;
 } few_change;
 
-/* The positions that a thread's vectors see, and their largest scores so far. */
+/* A thread's scores: positions lane / 4 and + 8 of its warp's 16, vectors 8 nb + 2 (lane % 4) and
+ * + 1. */
 template <int NB> struct few_softmax {
-    float top[NB];
-    int lo[NB], hi[NB];
+    float top[NB][2];
+    int lo[NB][2], hi[NB][2];
 };
 
 template <int NB> __device__ __forceinline__ void few_reset(few_softmax<NB> &s)
 {
 #pragma unroll
-    for (int nb = 0; nb < NB; nb++) s.top[nb] = -INFINITY;
+    for (int nb = 0; nb < NB; nb++) s.top[nb][0] = s.top[nb][1] = -INFINITY;
 }
 
-/* Scales the scores of the positions from `cell` on and puts the largest ones into red, which has
- * one value per warp for each vector. */
+/* Scales the scores and puts the largest ones of the warp into red. */
 template <int NB>
-__device__ __forceinline__ void few_scale(few_scored<NB> &scored, const few_softmax<NB> &s,
-                                          float scale, int cell, float *red)
+__device__ __forceinline__ void few_scale(float (&c)[NB][4], const few_softmax<NB> &s, float scale,
+                                          int cell, float *red)
 {
     const int lane = threadIdx.x & 31;
 #pragma unroll
-    for (int nb = 0; nb < NB; nb++) {
-        float top = -INFINITY;
+    for (int nb = 0; nb < NB; nb++)
 #pragma unroll
-        for (int i = 0; i < 2; i++) {
-            float &c = scored.c[nb / 2][nb % 2 * 2 + i];
-            const int at = cell + 2 * (lane % 4) + i;
-            c = at >= s.lo[nb] && at < s.hi[nb] ? c * scale : -INFINITY;
-            top = fmaxf(top, c);
+        for (int v = 0; v < 2; v++) {
+            float top = -INFINITY;
+#pragma unroll
+            for (int i = v; i < 4; i += 2) {
+                const int at = cell + lane / 4 + i / 2 * 8;
+                c[nb][i] = at >= s.lo[nb][v] && at < s.hi[nb][v] ? c[nb][i] * scale : -INFINITY;
+                top = fmaxf(top, c[nb][i]);
+            }
+#pragma unroll
+            for (int o = 4; o < 32; o *= 2) top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, o));
+            if (lane < 4) red[8 * nb + 2 * lane + v] = top;
         }
-        top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));
-        top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2));
-        if (lane % 4 == 0) red[(8 * nb + lane / 4) * HALF_WARPS] = top;
-    }
 }
 
 /* Turns the scores into weights. fade: the factors for the sums so far. */
 template <int NB>
-__device__ __forceinline__ void few_weigh(few_scored<NB> &scored, few_softmax<NB> &s,
-                                          const float *red, float (&fade)[NB])
+__device__ __forceinline__ void few_weigh(float (&c)[NB][4], few_softmax<NB> &s, const float *red,
+                                          float (&fade)[NB][2])
 {
     const int lane = threadIdx.x & 31;
 #pragma unroll
-    for (int nb = 0; nb < NB; nb++) {
-        float all = s.top[nb];
+    for (int nb = 0; nb < NB; nb++)
 #pragma unroll
-        for (int w = 0; w < HALF_WARPS; w += 4) {
-            const float4 v = *(const float4 *)(red + (8 * nb + lane / 4) * HALF_WARPS + w);
-            all = fmaxf(fmaxf(all, fmaxf(v.x, v.y)), fmaxf(v.z, v.w));
-        }
-        const float use = all == -INFINITY ? 0.0f : all;
-        fade[nb] = exp2_approx(s.top[nb] - use);
-        s.top[nb] = all;
+        for (int v = 0; v < 2; v++) {
+            float all = s.top[nb][v];
 #pragma unroll
-        for (int i = 0; i < 2; i++) {
-            float &c = scored.c[nb / 2][nb % 2 * 2 + i];
-            c = exp2_approx(c - use);
+            for (int w = 0; w < HALF_WARPS; w++)
+                all = fmaxf(all, red[w * 8 * NB + 8 * nb + 2 * (lane % 4) + v]);
+            const float use = all == -INFINITY ? 0.0f : all;
+            fade[nb][v] = exp2_approx(s.top[nb][v] - use);
+            s.top[nb][v] = all;
+#pragma unroll
+            for (int i = v; i < 4; i += 2) c[nb][i] = exp2_approx(c[nb][i] - use);
         }
-    }
 }
 
 /* Stores weights as rows of a vector's positions, and what changes with this page. */
 template <int NB>
 __device__ __forceinline__ void few_put(unsigned char *p, few_change *change,
-                                        const few_scored<NB> &scored, const few_softmax<NB> &s,
-                                        const float (&fade)[NB], int warp)
+                                        const float (&c)[NB][4], const few_softmax<NB> &s,
+                                        const float (&fade)[NB][2], int n)
 {
     const int lane = threadIdx.x & 31;
 #pragma unroll
-    for (int nb = 0; nb < NB; nb++) {
-        const float *c = scored.c[nb / 2] + nb % 2 * 2;
-        const int vector = 8 * nb + lane / 4;
-        *(uint32_t *)(p + 16 * swizzled(vector, warp, PAGE / 8) + 4 * (lane % 4)) =
-            pack_half(c[0], c[1]);
-        if (!warp && lane % 4 == 0) change[vector] = {s.top[nb], fade[nb]};
-    }
+    for (int nb = 0; nb < NB; nb++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const int vector = 8 * nb + 2 * (lane % 4) + i % 2, piece = n / 8 + i / 2;
+            *(__half *)(p + 16 * swizzled(vector, piece, PAGE / 8) + 2 * (lane / 4)) =
+                __float2half_rn(c[nb][i]);
+            if (!n && lane < 4 && i < 2) change[vector] = {s.top[nb][i % 2], fade[nb][i % 2]};
+        }
 }
 
 template <int D, int NB, typename K>
 __device__ __forceinline__ void few_score_pages(const attend_args &a, const few_layout &at,
                                                 unsigned char *sm, few_pages &w, int cell)
 {
-    const int lane = threadIdx.x & 31, warp = threadIdx.x / 32, n = 8 * warp;
+    const int lane = threadIdx.x & 31, warp = threadIdx.x / 32, n = 16 * warp;
     const int *seen_by = (const int *)(sm + at.rows);
     const codebook book = few_book(a.k, sm, at, 0);
-    const few_queries q = few_queries_at<D>(shared_at(sm + at.q));
+    const uint32_t q = shared_at(sm + at.q);
     float *red = (float *)(sm + at.red);
     few_softmax<NB> s;
 #pragma unroll
-    for (int nb = 0; nb < NB; nb++) {
-        s.lo[nb] = seen_by[2 * (8 * nb + lane / 4)];
-        s.hi[nb] = seen_by[2 * (8 * nb + lane / 4) + 1];
-    }
+    for (int nb = 0; nb < NB; nb++)
+#pragma unroll
+        for (int v = 0; v < 2; v++) {
+            const int i = 8 * nb + 2 * (lane % 4) + v;
+            s.lo[nb][v] = seen_by[2 * i];
+            s.hi[nb][v] = seen_by[2 * i + 1];
+        }
     few_reset(s);
     for (int i = 0; i < w.pages; i++, cell += PAGE) {
         const unsigned char *page = few_next<D, K, AT_KEYS>(w, a.k);
-        few_scored<NB> c = {};
-        float fade[NB];
+        float c[NB][4] = {}, fade[NB][2];
         if (cell % FT_RANGE == 0) few_reset(s);
         if constexpr (rows_known<K>::YES)
             few_scores<D, NB, K>(c, q, page, book, n);
@@ -411,12 +370,12 @@ __device__ __forceinline__ void few_score_pages(const attend_args &a, const few_
             few_scores_f16<D>(c, q, shared_at(page), n);
         else
             FOR_ENCODING(a.k, few_scores<D, NB, ROWS>(c, q, page, book, n));
-        few_scale(c, s, a.scale, cell + n, red + warp);
+        few_scale(c, s, a.scale, cell + n, red + warp * 8 * NB);
         barrier_sync<AT_MAXIMA, HALF_THREADS>();
         few_weigh(c, s, red, fade);
         if (i >= 2) sync_buffer<FREE>(i);
         few_put(sm + at.p + i % 2 * at.p_bytes, (few_change *)(sm + at.change) + i % 2 * 8 * NB, c,
-                s, fade, warp);
+                s, fade, n);
         arrive_buffer<FULL>(i);
     }
 }
@@ -447,15 +406,19 @@ __device__ __forceinline__ void few_values(few_sums<MT, NB> &r, uint32_t p, cons
             mma_f16(r.l[nb], ones, b[nb][k % 2 * 2], b[nb][k % 2 * 2 + 1]);
         }
 #pragma unroll
-        for (int m = 0; m < MT / 2; m++) {
-            uint32_t f[2][4];
-            ROWS::columns(f, book, row, column / 32 + m, lane / 4);
+        for (int m = 0; m < MT / 4; m++) {
+            uint32_t f[2][8];
 #pragma unroll
             for (int i = 0; i < 2; i++) {
-                const uint32_t av[4] = {f[0][i], f[0][2 + i], f[1][i], f[1][2 + i]};
+                const unsigned char *from = row + i * 8 * ROWS::BYTES;
+                ROWS::columns(f[i], book, from, from + ROWS::BYTES, column / 64 + m, lane / 4);
+            }
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                const uint32_t av[4] = {f[0][i], f[0][4 + i], f[1][i], f[1][4 + i]};
 #pragma unroll
                 for (int nb = 0; nb < NB; nb++)
-                    mma_f16(r.o[2 * m + i][nb], av, b[nb][k % 2 * 2], b[nb][k % 2 * 2 + 1]);
+                    mma_f16(r.o[4 * m + i][nb], av, b[nb][k % 2 * 2], b[nb][k % 2 * 2 + 1]);
             }
         }
     }
@@ -513,14 +476,15 @@ __device__ __forceinline__ void few_fade(few_sums<MT, NB> &r, const few_change *
 }
 
 /* Distances between the columns of a thread: from lane to lane, from row lane / 4 of a tile to row
- * + 8, and between the two tiles of 32 columns. */
+ * + 8, and between the first four tiles. */
 typedef struct few_columns {
     int lane, half, tile;
 } few_columns;
 
 __device__ __forceinline__ few_columns few_columns_of(const kv_side &s)
 {
-    return s.type == FT_KV_F16 ? few_columns{1, 8, 16} : few_columns{4, 2, 1};
+    if (s.type == FT_KV_F16) return {1, 8, 16};
+    return s.hadamard ? few_columns{8, 4, 1} : few_columns{4, 32, 1};
 }
 
 /* Stores the columns of a thread for vector 8 nb + 2 (lane % 4) + i. */
@@ -534,7 +498,7 @@ __device__ __forceinline__ void few_put_sums(float *to, const few_columns &d,
     for (int m = 0; m < MT; m++)
 #pragma unroll
         for (int half = 0; half < 2; half++)
-            to[m / 2 * 32 + m % 2 * d.tile + half * d.half] = r.o[m][nb][i + 2 * half] * factor;
+            to[m / 4 * 64 + m % 4 * d.tile + half * d.half] = r.o[m][nb][i + 2 * half] * factor;
 }
 
 /* Stores the result of the positions [from, to) of a range for a vector: the final result if its
@@ -637,7 +601,7 @@ __device__ __forceinline__ void few_tile(const attend_args &a, const few_layout 
         else
             few_issue<D, V>(w, a.v);
     if (wait && old) wait_for_previous_kernel();
-    load_queries<D, FEW_THREADS>(a, t, g, sm + at.q, 8 * NB);
+    load_queries<D>(a, t, g, sm + at.q, 8 * NB);
     __syncthreads();
     if (scores)
         few_score_pages<D, NB, K>(a, at, sm, w, t.lo / PAGE * PAGE);
@@ -647,9 +611,10 @@ __device__ __forceinline__ void few_tile(const attend_args &a, const few_layout 
 
 /* The ranges of all tiles and KV heads are distributed over as many blocks as the GPU runs at a
  * time: the launch does not depend on the context lengths. A block has ranges in a row, so that it
- * goes from one to the next without waiting for a page. */
+ * goes from one to the next without waiting for a page. The first blocks have one more than the
+ * others: blocks are placed one per multiprocessor before any of them gets a second one. */
 template <int D, int NB, typename K, typename V, int BLOCKS>
-static __global__ void __launch_bounds__(FEW_THREADS, BLOCKS)
+static __global__ void __launch_bounds__(THREADS, BLOCKS)
     attend_few_kernel(const attend_args a, const few_layout at)
 {
     extern __shared__ uint4 attend_few_shared[];
@@ -661,9 +626,9 @@ static __global__ void __launch_bounds__(FEW_THREADS, BLOCKS)
     tile_span of;
     few_put_books<K, V>(a, sm, at);
     find_range(a, INT_MAX, &t, &of, &count);
-    const int64_t all = (int64_t)count * G;
-    const int end = (int)(all * (blockIdx.x + 1) / gridDim.x);
-    for (int i = (int)(all * blockIdx.x / gridDim.x), n; i < end; i += n) {
+    const int all = count * G, each = all / gridDim.x, more = all % gridDim.x, b = blockIdx.x;
+    const int end = (b + 1) * each + min(b + 1, more);
+    for (int i = b * each + min(b, more), n; i < end; i += n) {
         if (!find_range(a, i / G, &t, &of, &count)) break;
         const int at_tile = i - G * of.before, first = at_tile % of.n;
         n = min(end - i, of.n - first);

@@ -203,7 +203,7 @@ static bool launch_few(ft_cuda *c, attend_args *a, int most)
     if ((size_t)l.bytes > c->smem) return false;
     a->rows = 8 * NB / a->group;
     ft_cuda_shared(c, (const void *)attend_few, l.bytes);
-    FT_LAUNCH_NEXT(c, attend_few, blocks_of(c, a, few.blocks), FEW_THREADS, (size_t)l.bytes, *a, l);
+    FT_LAUNCH_NEXT(c, attend_few, blocks_of(c, a, few.blocks), THREADS, (size_t)l.bytes, *a, l);
     return true;
 }
 

@@ -159,22 +159,16 @@ __device__ __forceinline__ void load_query(const attend_args &a, const tile &t, 
     }
 }
 
-/* The M query vectors of the tile, by N threads: a warp takes a vector, or a part of it where there
- * are fewer vectors than warps. */
-template <int D, int N = THREADS>
+/* The M query vectors of the tile: a warp takes a vector. */
+template <int D>
 __device__ __forceinline__ void load_queries(const attend_args &a, const tile &t, int g,
                                              unsigned char *to, int M)
 {
-    enum { E = D % 128 ? 2 : 4, EACH = 32 * E };
-    const int at = threadIdx.x % 32 * E, warp = threadIdx.x / 32;
-    if (M * 32 < N) {
-        for (int i = warp; i < M * (D / EACH); i += N / 32)
-            load_query<D, E>(a, t, g, to, i % M, at + i / M * EACH);
-        return;
-    }
-    for (int i = warp; i < M; i += N / 32)
+    enum { E = D % 128 ? 2 : 4 };
+    for (int i = threadIdx.x / 32; i < M; i += THREADS / 32)
 #pragma unroll
-        for (int j = 0; j < D; j += EACH) load_query<D, E>(a, t, g, to, i, at + j);
+        for (int at = 0; at < D; at += 32 * E)
+            load_query<D, E>(a, t, g, to, i, at + threadIdx.x % 32 * E);
 }
 
 /* ---- softmax and sums ---- */

@@ -37,10 +37,9 @@ __device__ __forceinline__ uint32_t two_bytes(const unsigned char *p)
     return *(const uint16_t *)p;
 }
 
-/* Four bytes at an even address. ODD: 1: it is no multiple of four; 0: it is; -1: unknown. */
-template <int ODD> __device__ __forceinline__ uint32_t four_bytes(const unsigned char *p)
+/* Four bytes at an even address. ODD: it is no multiple of four. */
+template <bool ODD> __device__ __forceinline__ uint32_t four_bytes(const unsigned char *p)
 {
-    if (ODD < 0) return __byte_perm(two_bytes(p), two_bytes(p + 2), 0x5410);
     if (!ODD) return *(const uint32_t *)p;
     const uint32_t *at = (const uint32_t *)(p - 2);
     return __byte_perm(at[0], at[1], 0x5432);
@@ -162,8 +161,8 @@ __device__ __forceinline__ uint32_t iq4_nl_values(uint32_t code)
 }
 
 /* The codes of values 4 q .. 4 q + 3 of a block as bytes. Nibbles of values i and i + 16 share a
- * byte. ODD: whether the block's codes are at an odd multiple of two, see four_bytes. */
-template <int TYPE, int ODD>
+ * byte. ODD: the block's codes are at an odd multiple of two. */
+template <int TYPE, bool ODD>
 __device__ __forceinline__ uint32_t block_codes(const unsigned char *b, int q)
 {
     typedef block_format<TYPE> F;
@@ -230,34 +229,40 @@ template <int D, int TYPE> struct block_rows : plain_part {
         const __half2 min = F::MIN ? __half2half2(half_at(b + 2)) : scale;
         uint4 v;
         if ((F::ODD + j * F::ALTERNATE) % 2) {
-            widen(block_codes<TYPE, 1>(b, t), v.x, v.y);
-            widen(block_codes<TYPE, 1>(b, t + 4), v.z, v.w);
+            widen(block_codes<TYPE, true>(b, t), v.x, v.y);
+            widen(block_codes<TYPE, true>(b, t + 4), v.z, v.w);
         } else {
-            widen(block_codes<TYPE, 0>(b, t), v.x, v.y);
-            widen(block_codes<TYPE, 0>(b, t + 4), v.z, v.w);
+            widen(block_codes<TYPE, false>(b, t), v.x, v.y);
+            widen(block_codes<TYPE, false>(b, t + 4), v.z, v.w);
         }
         return make_uint4(block_values<TYPE>(v.x, scale, min), block_values<TYPE>(v.y, scale, min),
                           block_values<TYPE>(v.z, scale, min), block_values<TYPE>(v.w, scale, min));
     }
 
-    /* Of 32 values from 32 m on, for lane group i of eight: values 4 i ... of this row and the next
-     * one in pairs, and those of the rows eight further. */
-    static __device__ __forceinline__ void columns(uint32_t (&v)[2][4], const codebook &,
-                                                   const unsigned char *a, int m, int i)
+    /* Values 4 q ... of blocks a and b, in pairs. */
+    template <bool ODD>
+    static __device__ __forceinline__ void pairs(uint32_t *v, const unsigned char *a,
+                                                 const unsigned char *b, int q)
     {
-        enum { ODD = F::ALTERNATE ? -1 : F::ODD };
-        a += m * F::BYTES;
+        const __half2 scale = __halves2half2(half_at(a), half_at(b));
+        const __half2 min = F::MIN ? __halves2half2(half_at(a + 2), half_at(b + 2)) : scale;
+        const uint32_t x = block_codes<TYPE, ODD>(a, q), y = block_codes<TYPE, ODD>(b, q);
+        widen(__byte_perm(x, y, 0x5140), v[0], v[1]);
+        widen(__byte_perm(x, y, 0x7362), v[2], v[3]);
 #pragma unroll
-        for (int p = 0; p < 2; p++, a += 8 * BYTES) {
-            const unsigned char *b = a + BYTES;
-            const __half2 scale = __halves2half2(half_at(a), half_at(b));
-            const __half2 min = F::MIN ? __halves2half2(half_at(a + 2), half_at(b + 2)) : scale;
-            const uint32_t x = block_codes<TYPE, ODD>(a, i), y = block_codes<TYPE, ODD>(b, i);
-            widen(__byte_perm(x, y, 0x5140), v[p][0], v[p][1]);
-            widen(__byte_perm(x, y, 0x7362), v[p][2], v[p][3]);
-#pragma unroll
-            for (int j = 0; j < 4; j++) v[p][j] = block_values<TYPE>(v[p][j], scale, min);
-        }
+        for (int i = 0; i < 4; i++) v[i] = block_values<TYPE>(v[i], scale, min);
+    }
+
+    /* Of 64 values from 64 m on, for lane group i of eight: values 4 i ... of rows a and b in
+     * pairs, and those 32 further. */
+    static __device__ __forceinline__ void columns(uint32_t (&v)[8], const codebook &,
+                                                   const unsigned char *a, const unsigned char *b,
+                                                   int m, int i)
+    {
+        a += 2 * m * F::BYTES;
+        b += 2 * m * F::BYTES;
+        pairs<F::ODD == 1>(v, a, b, i);
+        pairs<(F::ODD + F::ALTERNATE) % 2 == 1>(v + 4, a + F::BYTES, b + F::BYTES, i);
     }
 };
 
@@ -287,17 +292,18 @@ template <int D> struct bf16_rows : plain_part {
                           halves_of_bf16(b.x, b.x >> 16), halves_of_bf16(b.y, b.y >> 16));
     }
 
-    static __device__ __forceinline__ void columns(uint32_t (&v)[2][4], const codebook &,
-                                                   const unsigned char *a, int m, int i)
+    static __device__ __forceinline__ void columns(uint32_t (&v)[8], const codebook &,
+                                                   const unsigned char *a, const unsigned char *b,
+                                                   int m, int i)
     {
-        a += 2 * (32 * m + 4 * i);
 #pragma unroll
-        for (int p = 0; p < 2; p++, a += 8 * BYTES) {
-            const uint2 x = *(const uint2 *)a, y = *(const uint2 *)(a + BYTES);
-            v[p][0] = halves_of_bf16(x.x, y.x);
-            v[p][1] = halves_of_bf16(x.x >> 16, y.x >> 16);
-            v[p][2] = halves_of_bf16(x.y, y.y);
-            v[p][3] = halves_of_bf16(x.y >> 16, y.y >> 16);
+        for (int h = 0; h < 2; h++) {
+            const int at = 2 * (64 * m + 4 * i + 32 * h);
+            const uint2 x = *(const uint2 *)(a + at), y = *(const uint2 *)(b + at);
+            v[4 * h] = halves_of_bf16(x.x, y.x);
+            v[4 * h + 1] = halves_of_bf16(x.x >> 16, y.x >> 16);
+            v[4 * h + 2] = halves_of_bf16(x.y, y.y);
+            v[4 * h + 3] = halves_of_bf16(x.y >> 16, y.y >> 16);
         }
     }
 };
@@ -447,48 +453,46 @@ template <int D, int BITS, int HEAD> struct turbo_rows {
         return make_uint2(__byte_perm(x, y, 0x5410), __byte_perm(x, y, 0x7632));
     }
 
-    /* A byte of each of four rows, those of columns(). */
-    static __device__ __forceinline__ uint32_t four_rows(const unsigned char *p)
+    /* Of 64 values from 64 m on, for lane group i of eight: values 8 i ... of rows a and b in
+     * pairs. */
+    static __device__ __forceinline__ void columns(uint32_t (&v)[8], const codebook &book,
+                                                   const unsigned char *a, const unsigned char *b,
+                                                   int m, int i)
     {
-        return __byte_perm(__byte_perm(p[0], p[BYTES], 0x0040),
-                           __byte_perm(p[8 * BYTES], p[9 * BYTES], 0x0040), 0x5410);
-    }
-
-    /* Of 32 values from 32 m on, for lane group i of eight: values 4 i ... of rows a and b in
-     * pairs, and of rows c and d, which are eight further. */
-    static __device__ __forceinline__ void columns(uint32_t (&v)[2][4], const codebook &book,
-                                                   const unsigned char *a, int m, int i)
-    {
-        const int at = 32 * m % GROUP + 4 * i;
-        a += 32 * m / GROUP * GROUP_BYTES;
-        const __half2 scales[2] = {__halves2half2(half_at(a), half_at(a + BYTES)),
-                                   __halves2half2(half_at(a + 8 * BYTES), half_at(a + 9 * BYTES))};
+        const int group = 64 * m / GROUP * GROUP_BYTES, at = 64 * m % GROUP + 8 * i;
+        a += group;
+        b += group;
+        const __half2 both = __halves2half2(half_at(a), half_at(b));
         a += HEAD;
+        b += HEAD;
         if (BITS == 4) {
             a += at / 2;
-            const uint32_t x = __byte_perm(two_bytes(a), two_bytes(a + 8 * BYTES), 0x5410);
-            const uint32_t y = __byte_perm(two_bytes(a + BYTES), two_bytes(a + 9 * BYTES), 0x5410);
+            b += at / 2;
+            const uint32_t x = two_bytes(a) | two_bytes(a + 2) << 16;
+            const uint32_t y = two_bytes(b) | two_bytes(b + 2) << 16;
             const uint32_t even = choose_bits(0x0f0f0f0fu, x, y << 4);
             const uint32_t odd = choose_bits(0x0f0f0f0fu, x >> 4, y);
 #pragma unroll
             for (int j = 0; j < 4; j++) {
-                uint32_t *to = &v[j / 2][j % 2 * 2];
-                to[0] = times(pair_of(book, j ? even >> (8 * j - 7) : even << 7), scales[j / 2]);
-                to[1] = times(pair_of(book, j ? odd >> (8 * j - 7) : odd << 7), scales[j / 2]);
+                v[2 * j] = times(pair_of(book, j ? even >> (8 * j - 7) : even << 7), both);
+                v[2 * j + 1] = times(pair_of(book, j ? odd >> (8 * j - 7) : odd << 7), both);
             }
             return;
         }
-        uint32_t code[2], lo, hi; /* a0 a2 b0 b2 c0 c2 d0 d2, and a1 ... */
-        const uint32_t twos = four_rows(a + at / 4);
-        if (BITS == 3)
-            split_threes(twos, four_rows(a + GROUP / 4 + at / 8) >> at % 8, code[0], code[1]);
-        else
+        uint32_t code[2], lo, hi; /* a0 a2 b0 b2 a4 a6 b4 b6, and a1 ... */
+        const uint32_t twos = __byte_perm(two_bytes(a + at / 4), two_bytes(b + at / 4), 0x5140);
+        if (BITS == 3) {
+            const int third = GROUP / 4 + at / 8;
+            const uint32_t two = __byte_perm(a[third], b[third], 0x4040);
+            split_threes(twos, choose_bits(0xffffu, two, two >> 4), code[0], code[1]);
+        } else {
             split_twos(twos, code[0], code[1]);
+        }
 #pragma unroll
         for (int j = 0; j < 4; j++) {
-            look_up(book, code[j % 2] >> 16 * (j / 2), 0, lo, hi);
-            v[j / 2][j % 2] = times(__byte_perm(lo, hi, 0x6240), scales[j / 2]);
-            v[j / 2][j % 2 + 2] = times(__byte_perm(lo, hi, 0x7351), scales[j / 2]);
+            look_up(book, code[j / 2] >> 16 * (j % 2), 0, lo, hi);
+            v[j % 2 * 4 + j / 2] = times(__byte_perm(lo, hi, 0x6240), both);
+            v[j % 2 * 4 + j / 2 + 2] = times(__byte_perm(lo, hi, 0x7351), both);
         }
     }
 };

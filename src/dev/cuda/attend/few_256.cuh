@@ -7,7 +7,7 @@
 
 template <int NB, typename K, typename V> static few_kernel few_256_of(void)
 {
-    enum { BLOCKS = NB <= 2 && rows_known<K>::YES ? 2 : 1 };
+    enum { BLOCKS = 2 };
     return {attend_few_kernel<256, NB, K, V, BLOCKS>, BLOCKS};
 }
 
