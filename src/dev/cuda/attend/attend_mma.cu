@@ -3,8 +3,6 @@
  * us of attention (times of a profiler). Its 1.6 MB are in the L2 cache: all of it is latency. */
 #include "dev/cuda/attend/attend_few.cuh"
 
-#include <stdlib.h>
-
 /* ---- merging ---- */
 
 enum { BACK_THREADS = 256, MERGE_COLS = 128, AHEAD = 64 };
@@ -216,13 +214,6 @@ static void attend_expanded(ft_cuda *c, const attend_args *a)
     }
 }
 
-static int probe(void)
-{
-    static int v = -1;
-    if (v < 0) v = getenv("FT_KV_SKIP") ? atoi(getenv("FT_KV_SKIP")) : 0;
-    return v;
-}
-
 bool ft_cuda_attend_mma(ft_cuda *c, attend_args *a)
 {
     const int D = a->q.d, T = a->q.T;
@@ -237,9 +228,9 @@ bool ft_cuda_attend_mma(ft_cuda *c, attend_args *a)
     while (WM < wide && 16 * WM < most * a->group) WM *= 2;
     const bool expand = loop && way_of(a) == EXPAND && ft_cuda_expand_plan(c, a);
     if (expand) attend_expanded(c, a);
-    if (!(probe() & 2) && (!expand || c->shape.S > 1) && !launch_few(c, a, most)) launch(c, a, WM);
+    if ((!expand || c->shape.S > 1) && !launch_few(c, a, most)) launch(c, a, WM);
     const bool back = a->v.hadamard && !a->total;
-    if (!(probe() & 4) && !loop && (!near || back))
+    if (!loop && (!near || back))
         FT_LAUNCH_NEXT(c, attend_merge_kernel,
                        dim3((unsigned)(T * a->q.H), (unsigned)(D / a->hadamard.group)),
                        (unsigned)a->hadamard.group, 0, *a);
