@@ -79,14 +79,25 @@ __device__ __forceinline__ codebook few_book(const kv_side &s, unsigned char *sm
     return b;
 }
 
+/* Whether a side is decoded with a table of pairs. */
+template <typename ROWS> __device__ __forceinline__ bool few_has_pairs(const kv_side &s)
+{
+    if constexpr (rows_known<ROWS>::YES)
+        return ROWS::PAIRS;
+    else
+        return s.f.bits == 4;
+}
+
+template <typename K, typename V>
 __device__ __forceinline__ void few_put_books(const attend_args &a, unsigned char *sm,
                                               const few_layout &at)
 {
     const uint16_t *table = (const uint16_t *)(sm + at.table);
     if (threadIdx.x < 32) put_books(a, (uint16_t *)(sm + at.table));
     __syncthreads();
-    if (a.k.f.bits == 4) put_pairs(sm + at.pairs[0], table, THREADS);
-    if (a.v.f.bits == 4 && a.v.type != a.k.type) put_pairs(sm + at.pairs[1], table + 16, THREADS);
+    if (few_has_pairs<K>(a.k)) put_pairs(sm + at.pairs[0], table, THREADS);
+    if (few_has_pairs<V>(a.v) && a.v.type != a.k.type)
+        put_pairs(sm + at.pairs[1], table + 16, THREADS);
 }
 
 /* Named barriers: of the threads that compute scores or values, and, of all threads, whether one of
@@ -143,17 +154,36 @@ __device__ __forceinline__ int page_number(const few_pages &w, int i)
     return i < w.pages ? w.page[i] : 0;
 }
 
-template <int D> __device__ __forceinline__ void few_issue(few_pages &w, const kv_side &s)
+/* fetch() of a page in an encoding that is known. */
+template <typename ROWS>
+__device__ __forceinline__ void fetch_rows(const kv_side &s, uint32_t to, int page, int g)
 {
-    if (w.next < w.pages)
-        fetch<D, HALF_THREADS>(s, shared_at(w.ring + w.into * w.bytes), w.number, w.g);
+    enum { PIECES = PAGE / 16 * ROWS::BYTES, REST = PIECES % HALF_THREADS };
+    const int tid = threadIdx.x % HALF_THREADS;
+    const unsigned char *from = kv_page(s, page, g) + 16 * tid;
+    to += 16 * tid;
+#pragma unroll
+    for (int i = 0; i < PIECES - REST; i += HALF_THREADS) copy_16(to + 16 * i, from + 16 * i);
+    if (tid < REST) copy_16(to + 16 * (PIECES - REST), from + 16 * (PIECES - REST));
+}
+
+template <int D, typename ROWS>
+__device__ __forceinline__ void few_issue(few_pages &w, const kv_side &s)
+{
+    if (w.next < w.pages) {
+        const uint32_t to = shared_at(w.ring + w.into * w.bytes);
+        if constexpr (rows_known<ROWS>::YES)
+            fetch_rows<ROWS>(s, to, w.number, w.g);
+        else
+            fetch<D, HALF_THREADS>(s, to, w.number, w.g);
+    }
     w.into = next_entry(w, w.into);
     w.number = page_number(w, ++w.next);
     copy_commit();
 }
 
 /* Waits for the next page, and copies another one into the entry that is free now. */
-template <int D, int BARRIER>
+template <int D, typename ROWS, int BARRIER>
 __device__ __forceinline__ const unsigned char *few_next(few_pages &w, const kv_side &s)
 {
     const unsigned char *page = w.ring + w.at * w.bytes;
@@ -163,7 +193,7 @@ __device__ __forceinline__ const unsigned char *few_next(few_pages &w, const kv_
     else
         copy_wait<1>();
     barrier_sync<BARRIER, HALF_THREADS>();
-    few_issue<D>(w, s);
+    few_issue<D, ROWS>(w, s);
     return page;
 }
 
@@ -330,9 +360,8 @@ __device__ __forceinline__ void few_score_pages(const attend_args &a, const few_
             s.hi[nb][v] = seen_by[2 * i + 1];
         }
     few_reset(s);
-    if (w.entries > 2) few_issue<D>(w, a.k);
     for (int i = 0; i < w.pages; i++, cell += PAGE) {
-        const unsigned char *page = few_next<D, AT_KEYS>(w, a.k);
+        const unsigned char *page = few_next<D, K, AT_KEYS>(w, a.k);
         float c[NB][4] = {}, fade[NB][2];
         if (cell % FT_RANGE == 0) few_reset(s);
         if constexpr (rows_known<K>::YES)
@@ -458,26 +487,18 @@ __device__ __forceinline__ few_columns few_columns_of(const kv_side &s)
     return s.hadamard ? few_columns{8, 4, 1} : few_columns{4, 32, 1};
 }
 
-/* Stores the columns of a thread for vector 8 nb + 2 (lane % 4) + i, which is head h of a row: a
- * partial result, or the final one if part is NULL. */
+/* Stores the columns of a thread for vector 8 nb + 2 (lane % 4) + i. */
 template <int MT, int NB>
-__device__ __forceinline__ void few_put_sums(const attend_args &a, float *part, int row, int h,
+__device__ __forceinline__ void few_put_sums(float *to, const few_columns &d,
                                              const few_sums<MT, NB> &r, int nb, int i, int column,
                                              float factor)
 {
-    const few_columns d = few_columns_of(a.v);
-    column += (threadIdx.x & 31) / 4 * d.lane;
+    to += column + (threadIdx.x & 31) / 4 * d.lane;
 #pragma unroll
     for (int m = 0; m < MT; m++)
 #pragma unroll
-        for (int half = 0; half < 2; half++) {
-            const int c = column + m / 4 * 64 + m % 4 * d.tile + half * d.half;
-            const float v = r.o[m][nb][i + 2 * half] * factor;
-            if (part)
-                part[c] = v;
-            else
-                mat_head(a.o, row, h)[c] = v;
-        }
+        for (int half = 0; half < 2; half++)
+            to[m / 4 * 64 + m % 4 * d.tile + half * d.half] = r.o[m][nb][i + 2 * half] * factor;
 }
 
 /* Stores the result of the positions [from, to) of a range for a vector: the final result if its
@@ -494,21 +515,23 @@ few_put_vector(const attend_args &a, const tile &t, const few_sums<MT, NB> &r, f
     const int first = lo / FT_RANGE, last = (hi - 1) / FT_RANGE;
     const bool none = lo >= hi;
     if (!none && (from >= hi || to <= lo)) return;
+    float factor = 1, *into;
     if (!a.total && (none || (first == last && !a.v.hadamard))) {
         /* 0: any of the tile's blocks may write it */
-        const float factor = none ? 0.0f : inverse_of(r.l[nb][i]);
-        few_put_sums(a, NULL, row, h, r, nb, i, column, factor);
-        return;
+        factor = none ? 0.0f : inverse_of(r.l[nb][i]);
+        into = mat_head(a.o, row, h);
+    } else {
+        const ft_attn_parts own = {t.part.first + (row - t.row) * t.part.n, t.part.n};
+        into = a.total && (none || first == last)
+                   ? total_at(a, row, h)
+                   : part_at(a, own, h) + (from / FT_RANGE - first) * (D + 2);
+        if (!column && threadIdx.x % 32 < 4) {
+            into[0] = top;
+            into[1] = r.l[nb][i];
+        }
+        into += 2;
     }
-    const ft_attn_parts own = {t.part.first + (row - t.row) * t.part.n, t.part.n};
-    float *part = a.total && (none || first == last)
-                      ? total_at(a, row, h)
-                      : part_at(a, own, h) + (from / FT_RANGE - first) * (D + 2);
-    if (!column && threadIdx.x % 32 < 4) {
-        part[0] = top;
-        part[1] = r.l[nb][i];
-    }
-    few_put_sums(a, part + 2, row, h, r, nb, i, column, 1.0f);
+    few_put_sums(into, few_columns_of(a.v), r, nb, i, column, factor);
 }
 
 template <int D, int NB, typename V>
@@ -522,10 +545,9 @@ __device__ __forceinline__ void few_value_pages(const attend_args &a, const few_
     const codebook book = few_book(a.v, sm, at, 1);
     few_sums<MT, NB> r = {};
     float top[NB][2];
-    if (w.entries > 2) few_issue<D>(w, a.v);
     for (int i = 0, from = t.lo; i < FT_MAX(w.pages, 1); i++) {
         if (w.pages) {
-            const unsigned char *page = few_next<D, AT_VALUES>(w, a.v);
+            const unsigned char *page = few_next<D, V, AT_VALUES>(w, a.v);
             const uint32_t p = shared_at(sm + at.p + i % 2 * at.p_bytes);
             sync_buffer<FULL>(i);
             few_fade(r, (const few_change *)(sm + at.change) + i % 2 * 8 * NB, top);
@@ -566,15 +588,18 @@ __device__ __forceinline__ void few_tile(const attend_args &a, const few_layout 
     w.g = g;
     w.pages = t.lo < t.hi ? (t.hi - 1) / PAGE - t.lo / PAGE + 1 : 0;
     w.number = page_number(w, 0);
-    /* a page written by an earlier step does not depend on the previous kernels, which computed the
+    /* pages written by earlier steps do not depend on the previous kernels, which computed the
      * queries */
-    const bool wait = !*waited, old = (t.lo / PAGE + 1) * PAGE <= t.start;
+    const int ahead = FT_MIN(w.entries - 1, w.pages);
+    const bool wait = !*waited, old = (t.lo / PAGE + ahead) * PAGE <= t.start;
     *waited = true;
     if (wait && !old) wait_for_previous_kernel();
-    if (scores)
-        few_issue<D>(w, a.k);
-    else
-        few_issue<D>(w, a.v);
+#pragma unroll 1
+    for (int i = 1; i < w.entries; i++)
+        if (scores)
+            few_issue<D, K>(w, a.k);
+        else
+            few_issue<D, V>(w, a.v);
     if (wait && old) wait_for_previous_kernel();
     load_queries<D>(a, t, g, sm + at.q, 8 * NB);
     __syncthreads();
@@ -586,7 +611,8 @@ __device__ __forceinline__ void few_tile(const attend_args &a, const few_layout 
 
 /* The ranges of all tiles and KV heads are distributed over as many blocks as the GPU runs at a
  * time: the launch does not depend on the context lengths. A block has ranges in a row, so that it
- * goes from one to the next without waiting for a page. */
+ * goes from one to the next without waiting for a page. The first blocks have one more than the
+ * others: blocks are placed one per multiprocessor before any of them gets a second one. */
 template <int D, int NB, typename K, typename V, int BLOCKS>
 static __global__ void __launch_bounds__(THREADS, BLOCKS)
     attend_few_kernel(const attend_args a, const few_layout at)
@@ -598,11 +624,11 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS)
     bool waited = false;
     tile t;
     tile_span of;
-    few_put_books(a, sm, at);
+    few_put_books<K, V>(a, sm, at);
     find_range(a, INT_MAX, &t, &of, &count);
-    const int64_t all = (int64_t)count * G;
-    const int end = (int)(all * (blockIdx.x + 1) / gridDim.x);
-    for (int i = (int)(all * blockIdx.x / gridDim.x), n; i < end; i += n) {
+    const int all = count * G, each = all / gridDim.x, more = all % gridDim.x, b = blockIdx.x;
+    const int end = (b + 1) * each + min(b + 1, more);
+    for (int i = b * each + min(b, more), n; i < end; i += n) {
         if (!find_range(a, i / G, &t, &of, &count)) break;
         const int at_tile = i - G * of.before, first = at_tile % of.n;
         n = min(end - i, of.n - first);

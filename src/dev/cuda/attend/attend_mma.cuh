@@ -130,33 +130,45 @@ template <int D> __device__ __forceinline__ void issue(const page_ring &w, int i
     copy_commit();
 }
 
-/* The tile's queries as halves in the order of the keys, Hadamard-transformed if the keys are. A
- * warp takes a vector. */
+/* Values at... of query vector i of the tile as halves in the order of the keys,
+ * Hadamard-transformed if the keys are; a lane has E of them. */
+template <int D, int E>
+__device__ __forceinline__ void load_query(const attend_args &a, const tile &t, int g,
+                                           unsigned char *to, int i, int at)
+{
+    const bool there = i < t.rows * a.group;
+    const float *q = mat_head(a.q, t.row + (there ? i / a.group : 0), g * a.group + i % a.group);
+    float v[E];
+#pragma unroll
+    for (int e = 0; e < E; e++) v[e] = there ? q[at + e] : 0.0f;
+    if (a.k.hadamard) hadamard_group(v, a.hadamard.before, a.hadamard.after, a.hadamard.root);
+    unsigned char *row = to + 16 * i * (D / 8);
+    if constexpr (E == 4) { /* two pairs of columns: key_column */
+        const bool even_first = a.k.hadamard && a.k.f.bits < 4;
+        const int c = key_column<D>(a.k, at), d = a.k.type == FT_KV_F16 ? c + 2 : c + 8;
+        *(uint32_t *)(row + 16 * (c / 8 ^ i % 8) + 2 * (c % 8)) =
+            pack_half(v[0], even_first ? v[2] : v[1]);
+        *(uint32_t *)(row + 16 * (d / 8 ^ i % 8) + 2 * (d % 8)) =
+            pack_half(even_first ? v[1] : v[2], v[3]);
+    } else {
+#pragma unroll
+        for (int e = 0; e < E; e++) {
+            const int c = key_column<D>(a.k, at + e);
+            *(__half *)(row + 16 * (c / 8 ^ i % 8) + 2 * (c % 8)) = __float2half_rn(v[e]);
+        }
+    }
+}
+
+/* The M query vectors of the tile: a warp takes a vector. */
 template <int D>
 __device__ __forceinline__ void load_queries(const attend_args &a, const tile &t, int g,
                                              unsigned char *to, int M)
 {
     enum { E = D % 128 ? 2 : 4 };
-    const int lane = threadIdx.x & 31;
-    for (int i = threadIdx.x / 32; i < M; i += THREADS / 32) {
-        const bool there = i < t.rows * a.group;
-        const float *q =
-            mat_head(a.q, t.row + (there ? i / a.group : 0), g * a.group + i % a.group);
+    for (int i = threadIdx.x / 32; i < M; i += THREADS / 32)
 #pragma unroll
-        for (int at = E * lane; at < D; at += 32 * E) {
-            float v[E];
-#pragma unroll
-            for (int e = 0; e < E; e++) v[e] = there ? q[at + e] : 0.0f;
-            if (a.k.hadamard)
-                hadamard_group(v, a.hadamard.before, a.hadamard.after, a.hadamard.root);
-#pragma unroll
-            for (int e = 0; e < E; e++) {
-                const int c = key_column<D>(a.k, at + e);
-                *(__half *)(to + 16 * swizzled(i, c / 8, D / 8) + 2 * (c % 8)) =
-                    __float2half_rn(v[e]);
-            }
-        }
-    }
+        for (int at = 0; at < D; at += 32 * E)
+            load_query<D, E>(a, t, g, to, i, at + threadIdx.x % 32 * E);
 }
 
 /* ---- softmax and sums ---- */

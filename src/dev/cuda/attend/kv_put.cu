@@ -1,9 +1,9 @@
 /* Stores keys and values in the KV cache, byte for byte as quant/ encodes them: sums that decide
  * about a byte run over ascending indices, and multiply-adds are not fused. A warp writes a row, or
  * a group of a turbo row, whose time is that of two dependent sums of 128 values. A few kilobytes
- * per step: 3 us for f16 and 8 us for turbo4 on an H200, all of it latency. A prompt's 2048 rows of
- * the 27b take 33 us (25 MB, 17 % of a plain read; 0.2 % of the step): a warp has 1.5 KB to copy
- * after it has looked up the page. */
+ * per step: 3 us for f16 and q8_0, 4.5 us for turbo4 on an H200, all of it latency. A prompt's 2048
+ * rows of the 27b take 33 us (25 MB, 17 % of a plain read; 0.2 % of the step): a warp has 1.5 KB to
+ * copy after it has looked up the page. */
 #include "dev/cuda/attend/kv.cuh"
 
 enum { WARPS = 4 };
@@ -54,17 +54,31 @@ __device__ __forceinline__ float ratio(float a, float b)
     return b != 0 ? __fdiv_rn(a, b) : 0.0f;
 }
 
+/* Four lanes encode a block, eight values each. */
 __device__ void put_q8_0(unsigned char *to, const float *x, int d)
 {
-    const int lane = threadIdx.x & 31;
-    for (int at = 0; at < d; at += 32, to += 34) {
-        const float v = finite_or_zero(x[at + lane]);
-        uint32_t top = __float_as_uint(v) & 0x7fffffffu;
-        for (int o = 16; o; o /= 2) top = max(top, __shfl_xor_sync(0xffffffffu, top, o));
+    const int lane = threadIdx.x & 31, end = (d + 31) / 32 * 32;
+    for (int at = 8 * lane; at - 8 * lane < end; at += 256) {
+        const bool inside = at < end;
+        float v[8];
+        uint32_t top = 0;
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            v[i] = inside ? finite_or_zero(x[at + i]) : 0.0f;
+            top = max(top, __float_as_uint(v[i]) & 0x7fffffffu);
+        }
+        for (int o = 1; o < 4; o *= 2) top = max(top, __shfl_xor_sync(0xffffffffu, top, o));
         const float scale = __fdiv_rn(__uint_as_float(top), 127.0f);
         const float seen = __half2float(__float2half_rn(fminf(scale, 65504.0f)));
-        if (!lane) put_f16(to, scale);
-        to[2 + lane] = whole_of(__fmul_rn(v, ratio(1, seen)), -127, 127);
+        const float inverse = ratio(1, seen);
+        unsigned char *block = to + at / 32 * 34;
+        if (inside && lane % 4 == 0) put_f16(block, scale);
+#pragma unroll
+        for (int i = 0; i < 8; i += 2) {
+            const int low = whole_of(__fmul_rn(v[i], inverse), -127, 127);
+            const int high = whole_of(__fmul_rn(v[i + 1], inverse), -127, 127);
+            if (inside) *(uint16_t *)(block + 2 + at % 32 + i) = (uint16_t)(low | high << 8);
+        }
     }
 }
 
@@ -250,61 +264,115 @@ __device__ __forceinline__ float ordered_sum(const float *x, int n)
     return sum;
 }
 
-__device__ __forceinline__ int nearest(const ft_turbo_format &f, float y)
+/* The code of the nearest value, and the square of that value: codebooks are symmetric. */
+__device__ __forceinline__ int nearest(const ft_turbo_format &f, float y, float *square)
 {
     const int half = 1 << (f.bits - 1);
     int c = y >= 0 ? half : half - 1;
-    for (int j = 1; j < half; j++) c += (y >= f.threshold[j]) - (y < -f.threshold[j]);
+    float size = f.value[half];
+    for (int j = 1; j < half; j++) {
+        const bool above = y >= f.threshold[j], below = y < -f.threshold[j];
+        c += above - below;
+        size = above || below ? f.value[half + j] : size;
+    }
+    *square = __fmul_rn(size, size);
     return c;
 }
 
-__device__ __forceinline__ unsigned char code_byte(const unsigned char *code, int bits, int n,
-                                                   int i)
+/* N bits of each lane, in the order of the lanes. */
+template <int N> __device__ __forceinline__ void put_bits(unsigned char *to, uint32_t bits)
 {
-    if (bits == 4) return code[2 * i] | code[2 * i + 1] << 4;
-    if (i < n / 4) {
-        const unsigned char *c = code + 4 * i;
-        return (c[0] & 3) | (c[1] & 3) << 2 | (c[2] & 3) << 4 | (c[3] & 3) << 6;
+    const int lane = threadIdx.x & 31;
+    if (N == 16) {
+        *(uint16_t *)(to + 2 * lane) = (uint16_t)bits;
+        return;
     }
-    int bits_3 = 0; /* the third bits follow all pairs */
-    for (int j = 0; j < 8; j++) bits_3 |= code[8 * (i - n / 4) + j] >> 2 << j;
-    return (unsigned char)bits_3;
+    bits <<= lane * N % 8;
+#pragma unroll
+    for (int o = 1; o * N < 8; o *= 2) bits |= __shfl_xor_sync(0xffffffffu, bits, o);
+    if (lane * N % 8 == 0) to[lane * N / 8] = (unsigned char)bits;
 }
 
-/* A group of 32 E values. square: that many floats of scratch, code: that many bytes. */
+/* The codes of a group, E per lane. The third bits follow all pairs. */
 template <int E>
-__device__ void put_group(unsigned char *to, const float *x, const ft_turbo_format &f,
-                          const kv_hadamard &t, float *square, unsigned char *code)
+__device__ __forceinline__ void put_group_codes(unsigned char *to, int bits, const int (&code)[E])
+{
+    uint32_t four = 0, two = 0, third = 0;
+#pragma unroll
+    for (int e = 0; e < E; e++) {
+        four |= (uint32_t)code[e] << 4 * e;
+        two |= (uint32_t)(code[e] & 3) << 2 * e;
+        third |= (uint32_t)(code[e] >> 2) << e;
+    }
+    if (bits == 4) {
+        put_bits<4 * E>(to, four);
+        return;
+    }
+    put_bits<2 * E>(to, two);
+    if (bits == 3) put_bits<E>(to + 8 * E, third);
+}
+
+/* A group of 32 E values, E per lane. square: that many floats of scratch. */
+template <int E>
+__device__ void put_group(unsigned char *to, float (&v)[E], const ft_turbo_format &f,
+                          const kv_hadamard &t, float *square)
 {
     const int lane = threadIdx.x & 31, n = 32 * E;
     const float limit = 1e9f;
-    float v[E];
+    int code[E];
+#pragma unroll
     for (int e = 0; e < E; e++) {
-        v[e] = fminf(fmaxf(finite_or_zero(x[E * lane + e]), -limit), limit);
+        v[e] = fminf(fmaxf(finite_or_zero(v[e]), -limit), limit);
         square[E * lane + e] = __fmul_rn(v[e], v[e]);
     }
     __syncwarp();
     const float norm = __fsqrt_rn(ordered_sum(square, n));
     const float inverse = norm > 1e-10f ? __fdiv_rn(1.0f, norm) : 0.0f;
+#pragma unroll
     for (int e = 0; e < E; e++) v[e] = __fmul_rn(v[e], inverse);
     hadamard_group(v, t.before, t.after, t.root_128);
     __syncwarp();
-    for (int e = 0; e < E; e++) {
-        const int c = nearest(f, v[e]);
-        code[E * lane + e] = (unsigned char)c;
-        square[E * lane + e] = __fmul_rn(f.value[c], f.value[c]);
-    }
+#pragma unroll
+    for (int e = 0; e < E; e++) code[e] = nearest(f, v[e], &square[E * lane + e]);
     __syncwarp();
     const float size = ordered_sum(square, n);
     if (!lane) put_f16(to, __fdiv_rn(norm, __fsqrt_rn(size)));
     if (lane >= 2 && lane < f.head) to[lane] = 0;
-    for (int i = lane; i < n * f.bits / 8; i += 32) to[f.head + i] = code_byte(code, f.bits, n, i);
-    __syncwarp();
+    put_group_codes(to + f.head, f.bits, code);
 }
 
-/* x: the row, or its group number `group`. */
-__device__ void put_row(const kv_side &s, const kv_hadamard &t, unsigned char *to, const float *x,
-                        int group, float *square, unsigned char *code)
+/* Values first... of a head; mean may be NULL. */
+template <int E>
+__device__ __forceinline__ void load_group(float (&v)[E], const float *x, const float *mean, int d,
+                                           int first)
+{
+    first += E * (threadIdx.x & 31);
+#pragma unroll
+    for (int e = 0; e < E; e++) v[e] = first + e < d ? x[first + e] : 0.0f;
+    if (!mean) return;
+#pragma unroll
+    for (int e = 0; e < E; e++)
+        if (first + e < d) v[e] = __fsub_rn(v[e], mean[first + e]);
+}
+
+/* Group number `group` of a turbo row. */
+__device__ __forceinline__ void put_turbo(const kv_side &s, const kv_hadamard &t, unsigned char *to,
+                                          const float *x, const float *mean, int group,
+                                          float *square)
+{
+    to += group * s.group_bytes;
+    if (t.group == 128) {
+        float v[4];
+        load_group(v, x, mean, s.d, group * 128);
+        put_group(to, v, s.f, t, square);
+    } else {
+        float v[2];
+        load_group(v, x, mean, s.d, group * 64);
+        put_group(to, v, s.f, t, square);
+    }
+}
+
+__device__ void put_row(const kv_side &s, unsigned char *to, const float *x)
 {
     const int lane = threadIdx.x & 31;
     switch (s.type) {
@@ -320,17 +388,7 @@ __device__ void put_row(const kv_side &s, const kv_hadamard &t, unsigned char *t
         for (int i = lane; i < s.d; i += 32) ((uint16_t *)to)[i] = bf16_of(x[i]);
         break;
     case FT_KV_Q8_0: put_q8_0(to, x, s.d); break;
-    case FT_KV_Q4_0:
-    case FT_KV_Q4_1:
-    case FT_KV_Q5_0:
-    case FT_KV_Q5_1:
-    case FT_KV_IQ4_NL: put_blocks(s.type, to, x, s.d, s.row / (s.d / 32)); break;
-    default:
-        to += group * s.group_bytes;
-        if (t.group == 128)
-            put_group<4>(to, x, s.f, t, square, code);
-        else
-            put_group<2>(to, x, s.f, t, square, code);
+    default: put_blocks(s.type, to, x, s.d, s.row / (s.d / 32));
     }
 }
 
@@ -342,21 +400,25 @@ static __global__ void __launch_bounds__(32 * WARPS) kv_put_kernel(const put_arg
     const int which = i & 1, G = a.side[0].G, t = i / 2 / G, g = i / 2 % G;
     const kv_side &s = a.side[which];
     const int padded = (s.d + 127) / 128 * 128;
-    float *x = (float *)kv_put_shared + warp * (padded + 128 + 32), *square = x + padded;
+    float *x = (float *)kv_put_shared + warp * padded;
     if (t >= a.T || group >= (s.hadamard ? s.width / a.hadamard.group : 1)) return;
     const int slot = a.b.span[a.b.span_of[t]].slot, cell = a.b.cell[t];
     const int page = a.b.page[a.space][slot * a.b.pages_per_seq + cell / FT_PAGE_ROWS];
     const float *from = mat_head(a.x[which], t, g);
-    const float *mean = which ? NULL : a.mean;
+    const float *mean = which || !a.mean ? NULL : a.mean + g * s.d;
     unsigned char *to = kv_page(s, page, g) + (cell % FT_PAGE_ROWS) * s.row;
     wait_for_previous_kernel();
-    const int first = s.hadamard ? group * a.hadamard.group : 0;
-    for (int j = lane; j < (s.hadamard ? a.hadamard.group : padded); j += 32) {
-        const float v = first + j < s.d ? from[first + j] : 0.0f;
-        x[j] = mean && first + j < s.d ? __fsub_rn(v, mean[g * s.d + first + j]) : v;
+    if (s.hadamard) {
+        put_turbo(s, a.hadamard, to, from, mean, group, x);
+        return;
+    }
+#pragma unroll 8
+    for (int j = lane; j < padded; j += 32) {
+        const float v = j < s.d ? from[j] : 0.0f;
+        x[j] = mean && j < s.d ? __fsub_rn(v, mean[j]) : v;
     }
     __syncwarp();
-    put_row(s, a.hadamard, to, x, group, square, (unsigned char *)(square + 128));
+    put_row(s, to, x);
 }
 
 /* Many rows of f16, without a mean: a thread has eight values. */
@@ -413,7 +475,7 @@ extern "C" void ft_cuda_kv_put(ft_dev *dev, const ft_kv *kv, ft_mat k, ft_mat v)
     }
     for (int i = 0; i < 2; i++)
         if (a.side[i].hadamard) a.groups = FT_MAX(a.groups, a.side[i].width / a.hadamard.group);
-    const size_t shared = WARPS * sizeof(float) * ((size_t)(kv->d + 127) / 128 * 128 + 128 + 32);
+    const size_t shared = WARPS * sizeof(float) * ((size_t)(kv->d + 127) / 128 * 128);
     FT_LAUNCH_NEXT(c, kv_put_kernel, ft_blocks((size_t)k.T * kv->G * 2 * a.groups, WARPS),
                    32 * WARPS, shared, a);
 }
