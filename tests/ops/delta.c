@@ -3,8 +3,8 @@
 
 typedef struct net {
     ft_delta s;
-    ft_vec w, A, dt;
-    ft_mat u, a, b, y, o; /* of all rows used by the test */
+    ft_vec w, A, dt, gain;   /* gain: of a gated norm after the recurrence, if any */
+    ft_mat u, a, b, y, o, z; /* of all rows used by the test; z: the gate of the norm */
     int slots;
 } net;
 
@@ -53,6 +53,9 @@ static void step(ft_optest *t, const net *e, const ft_span *span, int S, int row
     ft_conv(t->step, 0, y, ft_rows(e->u, row, T), e->w);
     ft_delta_rule(t->step, 0, ft_heads(o, 0, s->Hv, s->S, s->S), y, ft_rows(e->a, row, T),
                   ft_rows(e->b, row, T), e->A, e->dt);
+    if (e->gain.p)
+        ft_gated_norm(t->step, ft_heads(o, 0, s->Hv, s->S, s->S), ft_heads(o, 0, s->Hv, s->S, s->S),
+                      ft_heads(ft_rows(e->z, row, T), 0, s->Hv, s->S, s->S), e->gain, 1e-6f);
     t_run(t);
 }
 
@@ -216,9 +219,40 @@ OPTEST(serial, {16, 0, 40, 40}, {32, 7, 33, 90}, {128, 0, 70, 70}, {128, 30, 40,
        {128, 30, 41, 100}, {128, 60, 50, 150}, {128, 64, 64, 130}, {128, 5, 54, 200},
        {128, 5, 20, 200}, {128, 100, 0, 100})
 
+/* A gated norm after the recurrence, which a device may compute with it: Hk, Hv, S, rows. Serial
+ * rows of one span have the bits of one row in each step, and of two steps. */
+static void delta_norm(ft_optest *t, const int *n)
+{
+    const int Hv = n[1], S = n[2], rows = n[3], half = rows / 2;
+    net e = net_new(t, n[0], Hv, S, 4, 1, 3, rows);
+    e.gain = t_vec(t, S, 0.5f, 2);
+    e.z = t_uniform(t, rows, Hv * S, -3, 3);
+    const ft_span whole = {.slot = 0, .n = rows, .serial = rows};
+    step(t, &e, &whole, 1, 0);
+    t_result o = t_read(t, e.o);
+    for (int r = 0; r < rows; r++) {
+        const ft_span one = {.slot = 1, .n = 1, .start = r};
+        step(t, &e, &one, 1, r);
+    }
+    t_result p = t_read(t, e.o);
+    const ft_span first = {.slot = 2, .n = half, .serial = half};
+    const ft_span rest = {.slot = 2, .n = rows - half, .start = half, .serial = rows - half};
+    step(t, &e, &first, 1, 0);
+    step(t, &e, &rest, 1, half);
+    t_result q = t_read(t, e.o);
+    const size_t bytes = (size_t)(o.T * o.cols) * sizeof(float);
+    if (memcmp(o.v, p.v, bytes)) t_fail(t, "outputs differ, rows alone", rows);
+    if (memcmp(o.v, q.v, bytes)) t_fail(t, "outputs differ, two steps", half);
+    t_expect_values(t, o, limit(t, S, 1));
+    t_check_gaps(t, e.o);
+    ft_free(p.v);
+    ft_free(q.v);
+}
+OPTEST(delta_norm, {1, 1, 16, 5}, {2, 4, 32, 20}, {1, 3, 36, 20}, {2, 2, 64, 33}, {2, 6, 128, 40})
+
 int main(int argc, char **argv)
 {
-    const t_case *const all[] = {&delta_case, &delta_many_case, &journal_case, &cut_case,
-                                 &serial_case};
+    const t_case *const all[] = {&delta_case, &delta_many_case, &journal_case,
+                                 &cut_case,   &serial_case,     &delta_norm_case};
     return t_main(argc, argv, all, FT_COUNT(all));
 }

@@ -72,8 +72,9 @@ static void attend_piece(ft_vk *v, attend_args a, const ft_kv *kv, int T, uint64
     const ft_vk_shader shader = tiled ? FT_VK_ATTEND_COOP : FT_VK_ATTEND;
     const size_t x = tiled ? (size_t)kv->G : heads;
     if (!split) {
-        FT_VK_RUN(v, shader, FT_VK_SPEC(kt, vt, D, 0, 0, v->order), a, x,
-                  tiled ? ft_vk_groups(tiles, TILES) : rows, 1);
+        const bool sliced = tiled && T <= SPLIT_ROWS;
+        FT_VK_RUN(v, shader, FT_VK_SPEC(kt, vt, D, 0, sliced, v->order), a, x,
+                  tiled && !sliced ? ft_vk_groups(tiles, TILES) : tiles, 1);
         return;
     }
     const size_t shares = tiled ? ft_vk_groups((size_t)a.ranges, TILES) : (size_t)a.ranges;

@@ -236,6 +236,21 @@ static bool device_open(ft_vk *v)
     return !v->error;
 }
 
+/* Of an NVIDIA GPU; 0: not known. */
+static uint32_t multiprocessors(const ft_vk *v)
+{
+    uint32_t n;
+    VkPhysicalDeviceShaderSMBuiltinsPropertiesNV sm = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV};
+    VkPhysicalDeviceProperties2 p = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
+                                     .pNext = &sm};
+    VkExtensionProperties *all = list_extensions(v->gpu, &n);
+    if (has_extension(all, n, VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME))
+        vkGetPhysicalDeviceProperties2(v->gpu, &p);
+    ft_free(all);
+    return sm.shaderSMCount;
+}
+
 static void close_dev(ft_dev *d)
 {
     ft_vk *v = (ft_vk *)d;
@@ -402,6 +417,7 @@ ft_status ft_dev_vulkan(ft_dev **out, int index, ft_err *err)
         return st;
     }
     ft_vk_coop_check(v);
+    v->multiprocessors = multiprocessors(v);
     *out = &v->dev;
     return FT_OK;
 }

@@ -32,6 +32,7 @@
 #include "linear.spv.h"
 #include "many.spv.h"
 #include "norm.spv.h"
+#include "one.spv.h"
 #include "pack.spv.h"
 #include "plan.spv.h"
 #include "select.spv.h"
@@ -64,6 +65,7 @@ static const struct {
     [FT_VK_LAYOUT] = SHADER(layout),
     [FT_VK_PACK] = SHADER(pack),
     [FT_VK_HALVES] = SHADER(halves),
+    [FT_VK_ONE] = SHADER(one),
     [FT_VK_FEW] = SHADER(few),
     [FT_VK_MANY] = SHADER(many),
     [FT_VK_ATTEND_COOP] = SHADER(attend_coop),

@@ -2,6 +2,7 @@
 #include "dev/vulkan/vulkan.h"
 
 #include <limits.h>
+#include <string.h>
 
 /* Push constants of linear.comp. */
 typedef struct linear_args {
@@ -159,24 +160,46 @@ static coop_args coop_args_of(ft_mat y, ft_mat x, const ft_weight *w, bool acc)
                        .K = 1};
 }
 
-/* Groups of up to 8 nt rows, with one matrix or a pair of them. A row alone is kept in shared
- * memory. */
-static void few(ft_vk *v, coop_args *a, const ft_weight *w, uint32_t nt, size_t groups, int experts)
+/* How many subgroups share a tile. */
+static uint32_t share_of(const ft_weight *w)
 {
     const int blocks = w->k / COOP_BLOCK;
-    const bool one = experts == DIRECT || (experts == NO_EXPERTS && a->T == 1);
+    return blocks > 4 ? 8 : blocks > 2 ? 4 : blocks > 1 ? 2 : 1;
+}
+
+/* One row, with one matrix or a pair of them, or `pairs` of a row and an expert (0: no experts).
+ * Where there are very many tiles, as of a vocabulary, a workgroup computes several. */
+static void one(ft_vk *v, coop_args *a, const ft_weight *w, size_t pairs)
+{
+    enum { RESIDENT = 3, MANY = 4 }; /* workgroups that a multiprocessor holds; times as many */
     const bool fours = a->x % 16 == 0 && a->x_rs % 4 == 0;
-    const uint32_t share = blocks > 4 ? 8 : blocks > 2 ? 4 : blocks > 1 ? 2 : 1;
-    const uint32_t matrices = a->up ? 2 : 1, words = (uint32_t)w->k / 8;
-    const uint32_t shared = matrices * 8 * nt * 128 * 4 + 16 * (words + 1);
-    const bool fits = shared <= v->props.limits.maxComputeSharedMemorySize;
+    const uint32_t share = share_of(w);
+    const size_t tiles = ft_vk_groups((size_t)a->n, 16 * (8 / share));
+    const size_t most = (size_t)RESIDENT * v->multiprocessors;
+    const size_t each = most && !pairs && tiles > MANY * most ? ft_vk_groups(tiles, most) : 1;
+    a->rows = 1;
+    ft_vk_dispatch(
+        v, FT_VK_ONE,
+        FT_VK_SPEC(w->type, share, a->up ? 2 : 1, fours, pairs ? DIRECT : NO_EXPERTS, v->order), a,
+        sizeof *a, FT_MIN(ft_vk_groups(tiles, each), (size_t)FT_VK_GRID), pairs ? pairs : 1, 1);
+}
+
+/* Groups of up to 8 nt rows, with one matrix or a pair of them. */
+static void few(ft_vk *v, coop_args *a, const ft_weight *w, uint32_t nt, size_t groups, int experts)
+{
+    if (experts == DIRECT || (experts == NO_EXPERTS && a->T == 1)) {
+        one(v, a, w, experts == DIRECT ? groups : 0);
+        return;
+    }
+    const bool fours = a->x % 16 == 0 && a->x_rs % 4 == 0;
+    const uint32_t share = share_of(w);
     const size_t n = ft_vk_groups((size_t)a->n, 16 * (8 / share));
     const size_t x = FT_MIN(n, (size_t)FT_VK_GRID);
-    a->rows = experts == DIRECT ? 1 : (int32_t)(8 * nt);
-    ft_vk_dispatch(v, FT_VK_FEW,
-                   FT_VK_SPEC(w->type, nt, share, fours, (uint32_t)experts, v->order,
-                              one && fits ? words : 0, matrices),
-                   a, sizeof *a, x, groups, ft_vk_groups(n, x));
+    a->rows = (int32_t)(8 * nt);
+    ft_vk_dispatch(
+        v, FT_VK_FEW,
+        FT_VK_SPEC(w->type, nt, share, fours, (uint32_t)experts, v->order, a->up ? 2 : 1), a,
+        sizeof *a, x, groups, ft_vk_groups(n, x));
 }
 
 /* Groups of up to 16 nt rows of an f16 copy. */
@@ -185,8 +208,10 @@ static void many(ft_vk *v, coop_args *a, const ft_weight *w, uint32_t nt, size_t
 {
     a->x = halves;
     a->rows = (int32_t)(16 * nt);
+    const size_t outputs = ft_vk_groups((size_t)w->n, 128);
+    const bool rows_first = experts == NO_EXPERTS;
     ft_vk_dispatch(v, FT_VK_MANY, FT_VK_SPEC(w->type, nt, (uint32_t)experts, 0, 0, v->order), a,
-                   sizeof *a, ft_vk_groups((size_t)w->n, 128), groups, 1);
+                   sizeof *a, rows_first ? groups : outputs, rows_first ? outputs : groups, 1);
 }
 
 /* ---- linear ---- */
@@ -295,7 +320,14 @@ static void linear_pair(ft_vk *v, ft_mat y, ft_mat x, const pair *p)
 void ft_vk_glu(ft_dev *d, ft_mat y, ft_mat u, ft_mat x, const ft_weight *gate, const ft_weight *up,
                ft_act act)
 {
+    ft_vk *v = (ft_vk *)d;
     const ft_product_out o[] = {{y, gate}, {u, up}};
+    if (can_join(v, gate, up, x.T)) {
+        const pair p = pair_of(gate, up, act);
+        ft_vk_barrier(v);
+        linear_pair(v, y, x, &p);
+        return;
+    }
     ft_vk_linears(d, o, 2, x);
     ft_vk_act_mul(d, y, y, u, act);
 }
@@ -438,6 +470,24 @@ static coop_share coop_experts(const ft_vk *v, const ft_experts *e)
     return found == all ? COOP_ALL : found ? COOP_SOME : COOP_NONE;
 }
 
+/* Gate and up of the shared expert, joined. */
+static void shared_gates(ft_vk *v, ft_mat x, const ft_experts *e, const ft_shared_expert *sh)
+{
+    pair p = pair_of(sh->gate, sh->up, e->act);
+    p.by = sh->s;
+    linear_pair(v, sh->g, x, &p);
+}
+
+/* Whether the last dispatch has chosen the experts at `ids`, after a barrier: the shared expert
+ * does not depend on it. */
+static bool route_was_last(const ft_vk *v, uint64_t ids)
+{
+    const ft_vk_command *c = v->cmd && v->n_list > 1 ? &v->list[v->n_list - 1] : NULL;
+    return c && c[0].kind == FT_VK_DISPATCH && c[-1].kind == FT_VK_BARRIER &&
+           c->pipeline->shader == FT_VK_SELECT && c->pipeline->spec[0] == FT_VK_ROUTE &&
+           !memcmp(c->push + sizeof(ft_vk_mat), &ids, sizeof ids);
+}
+
 /* sh: the shared expert, or NULL. */
 static void moe(ft_vk *v, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_choice r, ft_mat tmp,
                 const ft_shared_expert *sh, bool acc)
@@ -454,15 +504,17 @@ static void moe(ft_vk *v, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_cho
     uint64_t halves = 0, shared = 0;
     if (!sums || !p.at) return;
     if ((p.many || wide) && !(halves = halves_of(v, x, FT_VK_SCRATCH_HALVES))) return;
-    ft_vk_barrier(v);
-    pair both, one;
+    pair both;
     const bool joined = expert_pair(v, &p, e, &both);
     const bool sh_joined = sh && can_join(v, sh->gate, sh->up, x.T);
+    const bool early = sh_joined && p.direct && route_was_last(v, p.at);
+    if (early) shared_gates(v, x, e, sh);
+    ft_vk_barrier(v);
     expert_gates(v, &p, x, e, r.K, tmp, halves, joined ? &both : NULL);
-    if (sh_joined) {
-        one = pair_of(sh->gate, sh->up, e->act);
-        one.by = sh->s;
-        linear_pair(v, sh->g, x, &one);
+    if (early) {
+        linear(v, y, sh->g, sh->down, true, 0);
+    } else if (sh_joined) {
+        shared_gates(v, x, e, sh);
     } else if (sh) {
         linear(v, sh->g, x, sh->gate, false, halves);
         linear(v, sh->u, x, sh->up, false, halves);
@@ -477,7 +529,7 @@ static void moe(ft_vk *v, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_cho
     if (wide_down && !(shared = halves_of(v, sh->g, FT_VK_SCRATCH_SHARED))) return;
     ft_vk_barrier(v);
     expert(v, &p, out, gate, &e->down, 1, false, halves);
-    if (sh) linear(v, y, sh->g, sh->down, true, shared);
+    if (sh && !early) linear(v, y, sh->g, sh->down, true, shared);
     ft_vk_combine(v, y, out, r.w, r.K, acc);
 }
 

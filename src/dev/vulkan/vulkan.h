@@ -36,6 +36,7 @@ typedef enum ft_vk_shader {
     FT_VK_PACK,
     FT_VK_LAYOUT, /* from here on with cooperative matrices */
     FT_VK_HALVES,
+    FT_VK_ONE,
     FT_VK_FEW,
     FT_VK_MANY,
     FT_VK_ATTEND_COOP,
@@ -175,13 +176,14 @@ typedef struct ft_vk {
     VkDevice device;
     VkQueue queue;
     uint32_t family;
-    bool mapped;    /* device memory is mapped: integrated GPUs and CPUs */
-    bool budget;    /* VK_EXT_memory_budget */
-    bool shuffles;  /* of subgroups of at least four */
-    bool coop;      /* cooperative matrices as coop.glsl needs them, */
-    uint32_t order; /* and LAYOUT there */
-    uint32_t local; /* memory type of device memory */
-    uint32_t host;  /* and of staging buffers */
+    bool mapped;              /* device memory is mapped: integrated GPUs and CPUs */
+    bool budget;              /* VK_EXT_memory_budget */
+    bool shuffles;            /* of subgroups of at least four */
+    bool coop;                /* cooperative matrices as coop.glsl needs them, */
+    uint32_t order;           /* and LAYOUT there */
+    uint32_t multiprocessors; /* 0: not known */
+    uint32_t local;           /* memory type of device memory */
+    uint32_t host;            /* and of staging buffers */
 
     /* memory.c */
     ft_vk_block *block;
@@ -389,6 +391,9 @@ void ft_vk_attend(ft_dev *d, ft_mat o, ft_mat q, const ft_kv *kv, ft_attn p);
 void ft_vk_conv(ft_dev *d, ft_mat y, ft_mat u, ft_vec w, const ft_delta *s);
 void ft_vk_delta_rule(ft_dev *d, ft_mat o, ft_mat y, ft_mat a, ft_mat b, ft_vec A, ft_vec dt,
                       const ft_delta *s);
+
+/* Lets the delta rule compute this gated norm, if it was the last op; false: it cannot. */
+bool ft_vk_delta_norm(ft_vk *v, ft_mat y, ft_mat o, ft_mat z, ft_vec w, float eps);
 
 void ft_vk_draw(ft_dev *d, ft_drawn *y, ft_mat x);
 

@@ -3,6 +3,8 @@
  * 32 at a time: scores are Q K^T, keys are read as operands; then the weights, as f16, are operands
  * themselves and are multiplied with V. Sums of a range of 512 positions start anew and are joined
  * in order, as in fold.comp: by the subgroup, in the output, or (SPLIT, few rows) by fold.comp.
+ * Of few rows (SLICED), the subgroups of a workgroup have the same query vectors, and 64 columns of
+ * the values each: fewer registers, so that more loads are under way.
  * Steps and ranges begin at multiples of their size, and a position that a row does not see adds
  * zero: so a row has the same bits in every batch. */
 #version 460
@@ -14,15 +16,18 @@
 #define PIECES a.part
 #include "fold.glsl"
 layout(constant_id = 3) const bool SPLIT = false;
+layout(constant_id = 4) const bool SLICED = false;
 
 const int STEP = 32, CHUNKS = D / 8; /* chunks of 16 bytes of a row */
 layout(buffer_reference, scalar, buffer_reference_align = 16) readonly buffer Words {
     uvec4 v[];
 };
 
-shared uvec4 queries[4 * 16 * CHUNKS]; /* of each subgroup; chunks swapped in odd rows */
+const int MATRICES = SLICED ? 8 : CHUNKS; /* matrices of a subgroup: 64 columns are eight */
+const int TILES = SLICED ? 1 : 4;    /* of a workgroup */
+shared uvec4 queries[TILES * 16 * CHUNKS]; /* chunks swapped in odd rows */
 
-MAT_C o[CHUNKS];
+MAT_C o[MATRICES];
 float top[2], all[2]; /* of query vectors g and g + 8: of this range; `all` of a lane's columns */
 Range range[2];       /* what they see; empty: nothing */
 
@@ -39,18 +44,17 @@ f16vec2 halves_at(F32 q, int i)
     return f16vec2(q.v[i], q.v[i + 1]);
 }
 
-void load_queries(int warp, int lane, int tile)
+/* Tile `to` of those in shared memory, by all invocations or (not SLICED) by a subgroup. */
+void load_queries(int to, int me, int tile)
 {
-    for (int i = lane; i < 16 * CHUNKS; i += 32) {
-        const int r = i / CHUNKS, c = i % CHUNKS;
+    const int step = 128 / TILES;
+    [[unroll]] for (int first = 0; first < 16 * CHUNKS; first += step) {
+        const int r = (first + me) / CHUNKS, c = (first + me) % CHUNKS;
         const ivec2 at = query_of(tile, r);
-        uvec4 v = uvec4(0u);
-        if (at.x >= 0) {
-            F32 q = F32(uint64_t(head(a.q, at.x, at.y)) + uint64_t(32 * c));
-            v = uvec4(packFloat2x16(halves_at(q, 0)), packFloat2x16(halves_at(q, 2)),
-                      packFloat2x16(halves_at(q, 4)), packFloat2x16(halves_at(q, 6)));
-        }
-        queries[(warp * 16 + r) * CHUNKS + (c ^ 4 * (r & 1))] = v;
+        F32 q = F32(uint64_t(head(a.q, max(at.x, 0), at.y)) + uint64_t(32 * c));
+        const uvec4 v = uvec4(packFloat2x16(halves_at(q, 0)), packFloat2x16(halves_at(q, 2)),
+                              packFloat2x16(halves_at(q, 4)), packFloat2x16(halves_at(q, 6)));
+        queries[(to * 16 + r) * CHUNKS + (c ^ 4 * (r & 1))] = at.x >= 0 ? v : uvec4(0u);
     }
 }
 
@@ -59,11 +63,36 @@ uvec4 key_at(ADDRESS key, int position, int chunk)
     return Words(key + uint64_t(uint(position) * a.k_row)).v[chunk];
 }
 
+/* Adds the products of four chunks, from 4 i on, of queries at `at` and keys. */
+void multiply_keys(uvec4 k[4], int at, int i, int g, int t, inout MAT_C s[4])
+{
+    const int odd = 4 * (g & 1);
+    const uvec4 p = queries[at + (4 * i + t ^ odd)];
+    const uvec4 q = queries[at + 8 * CHUNKS + (4 * i + t ^ odd)];
+    const MAT_A first = operand_a(unpackFloat2x16(p.x), unpackFloat2x16(q.x),
+                                  unpackFloat2x16(p.y), unpackFloat2x16(q.y));
+    const MAT_A second = operand_a(unpackFloat2x16(p.z), unpackFloat2x16(q.z),
+                                   unpackFloat2x16(p.w), unpackFloat2x16(q.w));
+    [[unroll]] for (int n = 0; n < 4; n++) {
+        s[n] = coop_mul_add(first, operand_b(unpackFloat2x16(k[n].x), unpackFloat2x16(k[n].y)),
+                            s[n]);
+        s[n] = coop_mul_add(second, operand_b(unpackFloat2x16(k[n].z), unpackFloat2x16(k[n].w)),
+                            s[n]);
+    }
+}
+
 /* Scores of 32 positions, the keys from `key` on. */
 void scores_of(ADDRESS key, int warp, int g, int t, out MAT_C s[4])
 {
     [[unroll]] for (int n = 0; n < 4; n++) s[n] = coop_c(0.0);
-    const int at = (warp * 16 + g) * CHUNKS, odd = 4 * (g & 1);
+    const int at = ((SLICED ? 0 : warp) * 16 + g) * CHUNKS;
+    if (SLICED) { /* all loads at once */
+        uvec4 all_k[CHUNKS / 4][4];
+        [[unroll]] for (int i = 0; i < CHUNKS; i++)
+            all_k[i / 4][i % 4] = key_at(key, 8 * (i % 4) + g, i / 4 * 4 + t);
+        [[unroll]] for (int i = 0; i < CHUNKS / 4; i++) multiply_keys(all_k[i], at, i, g, t, s);
+        return;
+    }
     uvec4 k[4], next[4];
     [[unroll]] for (int n = 0; n < 4; n++) next[n] = key_at(key, 8 * n + g, t);
     for (int i = 0; i < CHUNKS / 4; i++) {
@@ -71,18 +100,7 @@ void scores_of(ADDRESS key, int warp, int g, int t, out MAT_C s[4])
             k[n] = next[n];
             next[n] = key_at(key, 8 * n + g, min(4 * i + 4, CHUNKS - 4) + t);
         }
-        const uvec4 p = queries[at + (4 * i + t ^ odd)];
-        const uvec4 q = queries[at + 8 * CHUNKS + (4 * i + t ^ odd)];
-        const MAT_A first = operand_a(unpackFloat2x16(p.x), unpackFloat2x16(q.x),
-                                      unpackFloat2x16(p.y), unpackFloat2x16(q.y));
-        const MAT_A second = operand_a(unpackFloat2x16(p.z), unpackFloat2x16(q.z),
-                                       unpackFloat2x16(p.w), unpackFloat2x16(q.w));
-        [[unroll]] for (int n = 0; n < 4; n++) {
-            s[n] = coop_mul_add(first, operand_b(unpackFloat2x16(k[n].x), unpackFloat2x16(k[n].y)),
-                                s[n]);
-            s[n] = coop_mul_add(second, operand_b(unpackFloat2x16(k[n].z), unpackFloat2x16(k[n].w)),
-                                s[n]);
-        }
+        multiply_keys(k, at, i, g, t, s);
     }
 }
 
@@ -93,20 +111,32 @@ float16_t half_at(uvec4 v, int j)
     return j % 2 == 0 ? p.x : p.y;
 }
 
-/* o += weights times the values of 16 positions; those from `seen` on are zeros. */
+/* The values of 16 positions in the columns from 64 c on; those from `seen` on are zeros. */
+void load_values(ADDRESS value, int c, int seen, int g, int t, out uvec4 v[4])
+{
+    [[unroll]] for (int i = 0; i < 4; i++) {
+        const int p = 2 * t + i % 2 + 8 * (i / 2);
+        v[i] = p < seen ? Words(value + uint64_t(uint(p) * a.v_row)).v[8 * c + g] : uvec4(0u);
+    }
+}
+
+/* Adds the weights times these values to the matrices from 8 n on. */
+void multiply_values(uvec4 v[4], MAT_A weights, int n)
+{
+    [[unroll]] for (int j = 0; j < 8; j++) {
+        const MAT_B b = operand_b(f16vec2(half_at(v[0], j), half_at(v[1], j)),
+                                  f16vec2(half_at(v[2], j), half_at(v[3], j)));
+        o[8 * n + j] = coop_mul_add(weights, b, o[8 * n + j]);
+    }
+}
+
+/* o += weights times the values of 16 positions. */
 void add_values(ADDRESS value, MAT_A weights, int seen, int g, int t)
 {
-    [[unroll]] for (int c = 0; c < D / 64; c++) {
+    [[unroll]] for (int c = 0; c < MATRICES / 8; c++) {
         uvec4 v[4];
-        [[unroll]] for (int i = 0; i < 4; i++) {
-            const int p = 2 * t + i % 2 + 8 * (i / 2);
-            v[i] = p < seen ? Words(value + uint64_t(uint(p) * a.v_row)).v[8 * c + g] : uvec4(0u);
-        }
-        [[unroll]] for (int j = 0; j < 8; j++) {
-            const MAT_B b = operand_b(f16vec2(half_at(v[0], j), half_at(v[1], j)),
-                                      f16vec2(half_at(v[2], j), half_at(v[3], j)));
-            o[8 * c + j] = coop_mul_add(weights, b, o[8 * c + j]);
-        }
+        load_values(value, c, seen, g, t, v);
+        multiply_values(v, weights, c);
     }
 }
 
@@ -134,7 +164,7 @@ void soften(inout MAT_C s[4], int base, int t)
         all[i] = scaled;
     }
     if (!subgroupAll(grow[0] == 1.0 && grow[1] == 1.0)) {
-        [[unroll]] for (int c = 0; c < CHUNKS; c++) {
+        [[unroll]] for (int c = 0; c < MATRICES; c++) {
             const vec4 e = elements(o[c]);
             o[c] = operand_c(e.x * grow[0], e.y * grow[0], e.z * grow[1], e.w * grow[1]);
         }
@@ -161,7 +191,7 @@ void attend(int from, int to, I32 pages, int warp, int g, int t)
     const int kv = int(gl_WorkGroupID.x);
     top[0] = top[1] = -INF;
     all[0] = all[1] = 0.0;
-    [[unroll]] for (int c = 0; c < CHUNKS; c++) o[c] = coop_c(0.0);
+    [[unroll]] for (int c = 0; c < MATRICES; c++) o[c] = coop_c(0.0);
     for (int base = from; base < to; base += STEP) {
         const uint64_t page = uint64_t(pages.v[base / 64]);
         const uint row = uint(kv * 64 + base % 64);
@@ -169,6 +199,15 @@ void attend(int from, int to, I32 pages, int warp, int g, int t)
         const ADDRESS value = a.v + page * uint64_t(a.v_page) + uint64_t(row * a.v_row);
         MAT_C s[4];
         scores_of(key, warp, g, t, s);
+        if (SLICED) {
+            uvec4 v[2][4];
+            load_values(value, warp, to - base, g, t, v[0]);
+            load_values(value + uint64_t(16u * a.v_row), warp, to - base - 16, g, t, v[1]);
+            soften(s, base, t);
+            multiply_values(v[0], weights_of(s[0], s[1]), 0);
+            multiply_values(v[1], weights_of(s[2], s[3]), 0);
+            continue;
+        }
         soften(s, base, t);
         add_values(value, weights_of(s[0], s[1]), to - base, g, t);
         add_values(value + uint64_t(16u * a.v_row), weights_of(s[2], s[3]), to - base - 16, g, t);
@@ -180,7 +219,7 @@ void attend(int from, int to, I32 pages, int warp, int g, int t)
     }
 }
 
-/* The lane's values of a query vector: 16 of each 64. */
+/* The lane's values of a query vector: 16 of each 64 columns of the subgroup. */
 float value_at(int i, int c, int j)
 {
     const vec4 e = elements(o[8 * c + j % 8]);
@@ -192,7 +231,7 @@ void write_part(int i, int tile, int n, int g, int t)
     const ivec2 at = query_of(tile, g + 8 * i);
     if (range[i].hi <= range[i].lo) return;
     F32 to = part_at(at.x, at.y, n);
-    [[unroll]] for (int c = 0; c < D / 64; c++)
+    [[unroll]] for (int c = 0; c < MATRICES / 8; c++)
         [[unroll]] for (int j = 0; j < 16; j++) to.v[64 * c + 16 * t + j] = value_at(i, c, j);
     if (t == 0) {
         to.v[D] = top[i];
@@ -201,7 +240,8 @@ void write_part(int i, int tile, int n, int g, int t)
 }
 
 /* Joins the range with those before, whose sum is in the output; the last one ends it. */
-void join_range(int i, int tile, int g, int t, inout float whole_top, inout float whole, bool last)
+void join_range(int i, int tile, int warp, int g, int t, inout float whole_top, inout float whole,
+                bool last)
 {
     const ivec2 at = query_of(tile, g + 8 * i);
     const bool before = whole > 0.0, now = all[i] > 0.0;
@@ -216,12 +256,13 @@ void join_range(int i, int tile, int g, int t, inout float whole_top, inout floa
     if (range[i].slot < 0 || !(now || last)) return;
     const float inverse = !last ? 1.0 : whole > 0.0 ? 1.0 / whole : 0.0;
     F32 to = head(a.o, at.x, at.y);
-    [[unroll]] for (int c = 0; c < D / 64; c++)
+    [[unroll]] for (int c = 0; c < MATRICES / 8; c++)
         [[unroll]] for (int j = 0; j < 16; j++) {
-            const float old = before ? to.v[64 * c + 16 * t + j] : 0.0;
+            const int column = 64 * (SLICED ? warp : c) + 16 * t + j;
+            const float old = before ? to.v[column] : 0.0;
             precise float v = old * p + value_at(i, c, j) * q;
             if (!now) v = old;
-            to.v[64 * c + 16 * t + j] = v * inverse;
+            to.v[column] = v * inverse;
         }
 }
 
@@ -258,19 +299,25 @@ void attend_slot(int tile, int slot, int warp, int g, int t)
     for (int r = n == 0 ? 0 : lo / RANGE; r < max(n, 1); r++) {
         attend(max(r * RANGE, lo / STEP * STEP), min((r + 1) * RANGE, hi), pages, warp, g, t);
         [[unroll]] for (int i = 0; i < 2; i++)
-            join_range(i, tile, g, t, whole_top[i], whole[i], r + 1 >= n);
+            join_range(i, tile, warp, g, t, whole_top[i], whole[i], r + 1 >= n);
     }
 }
 
 void main()
 {
     const int warp = int(gl_SubgroupID), lane = int(gl_SubgroupInvocationID);
-    const int tile = SPLIT ? int(gl_WorkGroupID.y) : int(gl_WorkGroupID.y) * 4 + warp;
+    const int tile = SPLIT || SLICED ? int(gl_WorkGroupID.y) : int(gl_WorkGroupID.y) * 4 + warp;
     const int each = 16 / a.group;
     int slot = -1;
-    load_queries(warp, lane, tile);
-    subgroupMemoryBarrierShared();
-    subgroupBarrier();
+    if (SLICED) {
+        load_queries(0, 32 * warp + lane, tile);
+        barrier();
+        if (64 * warp >= D) return;
+    } else {
+        load_queries(warp, lane, tile);
+        subgroupMemoryBarrierShared();
+        subgroupBarrier();
+    }
     for (int row = tile * each; row < min((tile + 1) * each, a.rows); row++) {
         const int own = range_of(row).slot;
         if (own != slot) attend_slot(tile, own, warp, lane / 4, lane % 4);

@@ -1,12 +1,12 @@
-/* coop_rows.glsl - which rows of x a workgroup of few.comp or many.comp multiplies, with which
- * matrix, and where the results go. */
+/* coop_rows.glsl - which rows of x a workgroup of one.comp, few.comp or many.comp multiplies, with
+ * which matrix, and where the results go. */
 layout(push_constant, scalar) uniform Push {
     ADDRESS w, x, y, scale, plan, matrix; /* matrix: bytes of one expert's weights */
     int n, k, T, x_rs, y_rs, y_hs, y_d;
     uint row_bytes;
     int acc, K; /* K: rows of x are pairs / K */
     int rows;   /* of a group, at most */
-    int act;    /* of a pair of matrices (few.comp), */
+    int act;    /* of a pair of matrices (one.comp, few.comp), */
     ADDRESS up, up_scale, by; /* the second one, its scale, and a factor of each row or none, */
     int by_rs;                /* so many values apart */
 } a;
@@ -26,7 +26,7 @@ Group group_of()
 {
     Group r;
     int expert = 0;
-    r.first = int(gl_WorkGroupID.y) * a.rows;
+    r.first = ROW_GROUP * a.rows;
     r.n = min(a.rows, a.T - r.first);
     if (EXPERTS == PLANNED) {
         ivec3 tile = ivec3(0); /* the list has fewer tiles than the grid */

@@ -1,22 +1,29 @@
-/* delta.glsl - the gated delta rule. The columns of a state are independent: a workgroup keeps 32
+/* delta.glsl - the gated delta rule. The columns of a state are independent: a workgroup keeps some
  * of a head's columns in registers from the first row of a span to the last, four invocations per
  * column. Rows are loaded and normalised in blocks, so that nothing waits between the rows of a
  * block; each row is computed as if it were alone, so the bits depend neither on the blocks nor on
- * how a prompt is cut. A replay repeats the operations of the rows it replaces. */
+ * how a prompt is cut. A replay repeats the operations of the rows it replaces. A workgroup with
+ * all columns of a head can compute the gated norm of the rows, too. */
 layout(constant_id = 0) const int S = 128;
-const int WG = 128, COLUMNS = WG / 4;
+layout(constant_id = 1) const int WG = 128;
+layout(constant_id = 2) const int J = 1; /* rows of a journal */
+layout(constant_id = 3) const bool GATED = false;
+layout(constant_id = 4) const float EPS = 0.0; /* of the norm */
+const int COLUMNS = WG / 4;
 const int OWN = (S + 15) / 16, FOURS = 4 * OWN; /* vectors of an invocation, of a row: zeros last */
 const int ROWS = S > 512 ? 2 : S > 256 ? 4 : S > 128 ? 8 : 16; /* rows of a block */
-layout(local_size_x = 128) in;
+layout(local_size_x_id = 1) in;
 layout(push_constant, scalar) uniform Push {
     ADDRESS o, y, al, be, A, dt, state, j_k, j_d, j_g, batch;
-    int o_rs, o_hs, y_rs, al_rs, be_rs, J;
+    ADDRESS z, w; /* of the norm: the gate, laid out like o, and the weights */
+    int o_rs, o_hs, y_rs, al_rs, be_rs;
     int heads; /* Hk in the lower half, Hv in the upper one */
 } a;
 
 vec4 z[OWN];                        /* a fourth of a column: vectors q, q + 4, ... */
 shared vec4 unit[2 * ROWS * FOURS]; /* keys of the block, then queries */
-shared float value[ROWS * COLUMNS];
+shared float value[ROWS * COLUMNS]; /* then the results, if GATED */
+shared float squares[GATED ? WG : 1];
 shared float gate[ROWS], decay[ROWS], beta[ROWS];
 
 F32 row_of(ADDRESS base, int64_t at)
@@ -99,7 +106,7 @@ void load_values(int t, int n, int from)
 void replay(Span sp, int h, int kh, int j, int q)
 {
     const int Hk = a.heads & 0xffff, Hv = a.heads >> 16, me = INVOCATION;
-    const int64_t rows = int64_t(sp.slot * 2 + sp.plane) * a.J;
+    const int64_t rows = int64_t(sp.slot * 2 + sp.plane) * J;
     for (int first = 0; first < sp.replay; first += ROWS) {
         const int n = min(ROWS, sp.replay - first);
         barrier();
@@ -124,6 +131,40 @@ void put_journal(int64_t row, int r, int h, int kh, int j, float d)
             row_of(a.j_k, (row * Hk + kh) * S).v[i] = unit[r * FOURS + i / 4][i % 4];
 }
 
+/* The gated norm of n rows from t on, with the operations of norm.comp: 64 invocations for each. */
+void norm_rows(int t, int n, int h)
+{
+    const int me = INVOCATION, i = me % 64, own = (S + 63) / 64;
+    for (int first = 0; first < n; first += WG / 64) {
+        const int r = min(first + me / 64, n - 1);
+        float v[own], sum = 0.0;
+        [[unroll]] for (int j = 0; j < own; j++) {
+            v[j] = i + 64 * j < S ? value[r * COLUMNS + i + 64 * j] : 0.0;
+            sum = fma(v[j], v[j], sum);
+        }
+        squares[me] = sum;
+        barrier();
+        for (int s = 32; s > 0; s /= 2) {
+            if (i < s) {
+                precise float both = squares[me] + squares[me + s];
+                squares[me] = both;
+            }
+            barrier();
+        }
+        const float inv = 1.0 / sqrt(squares[me - i] / float(S) + EPS);
+        const int64_t at = int64_t(t + r) * a.o_rs + int64_t(h) * a.o_hs;
+        F32 to = row_of(a.o, at), gate = row_of(a.z, at);
+        if (first + me / 64 < n)
+            [[unroll]] for (int j = 0; j < own; j++) {
+                const int c = i + 64 * j;
+                if (c >= S) continue;
+                precise float y = v[j] * inv * F32(a.w).v[c];
+                to.v[c] = y * act_of(gate.v[c], SILU);
+            }
+        barrier();
+    }
+}
+
 void main()
 {
     const int Hk = a.heads & 0xffff, Hv = a.heads >> 16, me = INVOCATION, q = me % 4;
@@ -139,7 +180,7 @@ void main()
         }
     replay(sp, h, kh, j, q);
     if (sp.tentative != 0 && sp.replay > 0) store(stored, j, q);
-    const int64_t rows = int64_t(sp.slot * 2 + 1 - sp.plane) * a.J;
+    const int64_t rows = int64_t(sp.slot * 2 + 1 - sp.plane) * J;
     for (int first = 0; first < sp.n; first += ROWS) {
         const int t = sp.row + first, n = min(ROWS, sp.n - first);
         barrier();
@@ -153,8 +194,16 @@ void main()
             advance(r, d, q);
             const float o = dot_of(ROWS + r, q);
             F32 to = row_of(a.o, int64_t(t + r) * a.o_rs + int64_t(h) * a.o_hs);
-            if (j < S && q == 0) to.v[j] = o;
+            if (GATED) {
+                if (q == 0) value[r * COLUMNS + me / 4] = o; /* its four invocations have read it */
+            } else if (j < S && q == 0) {
+                to.v[j] = o;
+            }
             if (sp.tentative != 0) put_journal(rows + first + r, r, h, kh, j, d);
+        }
+        if (GATED) {
+            barrier();
+            norm_rows(t, n, h);
         }
     }
     if (sp.tentative == 0) store(stored, j, q);

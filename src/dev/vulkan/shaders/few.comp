@@ -1,11 +1,10 @@
-/* y = x W^T on cooperative matrices, for up to 8 NT rows of x. A tile has 16 outputs; SHARE
- * subgroups share its columns, and their sums are added in order. Of few rows most columns of a
- * product are unused: the weights' bandwidth is the limit. The weights of the next block are loaded
- * before those of this one are used. A row alone is converted to f16 once per workgroup, while the
- * first weights are on their way.
+/* y = x W^T on cooperative matrices, for up to 8 NT rows of x; one.comp has rows alone. A tile has
+ * 16 outputs; SHARE subgroups share its columns, and their sums are added in order. Of few rows
+ * most columns of a product are unused: the weights' bandwidth is the limit. The weights of the
+ * next block are loaded before those of this one are used.
  *
- * With experts, the rows are pairs of a row and one of its K experts: PLANNED, sorted by expert
- * (plan.comp), or DIRECT, a tile for each. Of gate and up, a workgroup computes the same tile of
+ * With experts (PLANNED), the rows are pairs of a row and one of its K experts, sorted by expert
+ * (plan.comp). Of gate and up, a workgroup computes the same tile of
  * both and joins them. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
@@ -16,10 +15,10 @@ layout(constant_id = 1) const int NT = 1;
 layout(constant_id = 2) const int SHARE = 8;
 layout(constant_id = 3) const bool FOURS = true; /* x can be read in fours */
 layout(constant_id = 4) const int EXPERTS = 0;
-layout(constant_id = 6) const int STAGED = 0;   /* words of the one row of x, in shared memory */
-layout(constant_id = 7) const int MATRICES = 1; /* 2: gate and up */
+layout(constant_id = 6) const int MATRICES = 1; /* 2: gate and up */
 const int PLANNED = 1, DIRECT = 2;
 layout(local_size_x = 256) in;
+#define ROW_GROUP int(gl_WorkGroupID.y)
 #include "coop_rows.glsl"
 
 /* Of rows g and g + 8 of a tile. */
@@ -30,7 +29,6 @@ struct Raw {
 
 const int PART = 8 * NT * 128; /* partial sums of a matrix */
 shared float part[MATRICES * PART];
-shared uvec4 staged[STAGED + 1];
 
 ADDRESS row[2], x[NT];
 MAT_C acc[NT];
@@ -68,7 +66,6 @@ uvec4 halves(vec4 lower, vec4 upper)
 /* The columns of word j of half h that lane t has, as in halves.comp. */
 uvec4 words_of(int i, int b, int h, int j, int t)
 {
-    if (STAGED != 0) return staged[32 * b + 16 * h + 4 * j + t];
     const ADDRESS p = x[i] + 4ul * uint64_t(256 * b + 128 * h + 4 * j);
     return halves(floats(p), floats(p + 128ul));
 }
@@ -135,18 +132,6 @@ void finish(Group rows, int first_tile)
     }
 }
 
-/* The one row of the group in shared memory, in the order of halves.comp. */
-void stage(Group rows)
-{
-    const ADDRESS from = a.x + 4ul * uint64_t(source_at(rows, 0)) * uint64_t(a.x_rs);
-    for (int i = int(gl_LocalInvocationIndex); i < STAGED; i += 256) {
-        const int t = i % 4, k = 128 * (i / 16) + 64 * (t / 2) + 16 * (t % 2) + 4 * (i / 4 % 4);
-        const ADDRESS p = from + 4ul * uint64_t(k);
-        staged[i] = halves(floats(p), floats(p + 128ul));
-    }
-    barrier();
-}
-
 void find_rows(Group rows, int g, int t)
 {
     [[unroll]] for (int i = 0; i < NT; i++) {
@@ -185,7 +170,6 @@ void main()
     find_weights(rows.w, tile, g);
     Raw next = load(min(own, blocks - 1), t);
     find_rows(rows, g, t);
-    if (STAGED != 0) stage(rows);
     for (int m = 0; m < MATRICES; m++) {
         [[unroll]] for (int i = 0; i < NT; i++) acc[i] = coop_c(0.0);
         for (int b = own; b < blocks; b += PARTS) {

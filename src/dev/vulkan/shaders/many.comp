@@ -1,7 +1,8 @@
 /* y = x W^T on cooperative matrices, for many rows of x, which halves.comp has rounded to f16 and
  * put in the order of the operands. A workgroup has 128 outputs and 16 NT rows; its subgroups have
  * 32 outputs and 8 NT rows each. Weights are decoded in registers, rows pass through shared memory
- * 64 columns at a time. The products and sums of a row are those of few.comp, in the same order. */
+ * 64 columns at a time. The products and sums of a row are those of few.comp, in the same order.
+ * Without experts, workgroups with the same weights are next to each other in the grid. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
@@ -11,6 +12,7 @@ layout(constant_id = 1) const int NT = 8;
 layout(constant_id = 2) const int EXPERTS = 0;
 const int PLANNED = 1, DIRECT = 2;
 layout(local_size_x = 256) in;
+#define ROW_GROUP int(EXPERTS == 0 ? gl_WorkGroupID.x : gl_WorkGroupID.y)
 #include "coop_rows.glsl"
 
 const int ROWS = 16 * NT, OWN = ROWS / 32; /* rows, and chunks of 16 bytes of an invocation */
@@ -89,7 +91,8 @@ void main()
 {
     const int warp = int(gl_SubgroupID), lane = int(gl_SubgroupInvocationID), g = lane / 4,
               t = lane % 4, me = int(gl_LocalInvocationIndex), blocks = a.k / 256;
-    const int out0 = int(gl_WorkGroupID.x) * 128 + warp % 4 * 32, row0 = warp / 4 * 8 * NT;
+    const uint outputs = EXPERTS == 0 ? gl_WorkGroupID.y : gl_WorkGroupID.x;
+    const int out0 = int(outputs) * 128 + warp % 4 * 32, row0 = warp / 4 * 8 * NT;
     const Group rows = group_of();
     if (rows.n == 0) return;
     [[unroll]] for (int i = 0; i < 4; i++)

@@ -1,0 +1,186 @@
+/* y = x W^T on cooperative matrices, for one row of x. A tile has 16 outputs; SHARE subgroups share
+ * its columns, and their sums are added in order, as in few.comp. A subgroup loads the next block
+ * of weights, and the columns of x that belong to it, into the registers of those it has used.
+ * Each lane converts eight columns of x to f16; the subgroup exchanges them in shared memory. A
+ * workgroup may have several tiles, and does not wait between them: sums are kept KEPT times.
+ *
+ * With experts (DIRECT), the row is that of a pair of a row and one of its K experts. Of gate and
+ * up, a workgroup computes the same tile of both and joins them. */
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "common.glsl"
+#include "coop.glsl"
+#include "coop_weights.glsl"
+layout(constant_id = 1) const int SHARE = 8;
+layout(constant_id = 2) const int MATRICES = 1; /* 2: gate and up */
+layout(constant_id = 3) const bool FOURS = true; /* x can be read in fours */
+layout(constant_id = 4) const int EXPERTS = 0;
+const int PLANNED = 1, DIRECT = 2;
+layout(local_size_x = 256) in;
+#define ROW_GROUP int(gl_WorkGroupID.y)
+#include "coop_rows.glsl"
+
+/* Of rows g and g + 8 of a tile. */
+struct Raw {
+    uvec4 head[2], high[2];
+    uvec4 codes[4], upper[4]; /* of each half */
+    vec4 x[2];
+};
+
+const int TILES = 8 / SHARE; /* of a workgroup at the same time */
+const int KEPT = 8;          /* times */
+shared float part[KEPT * MATRICES * 128];
+shared uvec4 words[256];
+
+ADDRESS row[2], x;
+Raw raw;
+MAT_C acc;
+
+vec4 floats(ADDRESS p)
+{
+    if (FOURS) return V4(p).v[0];
+    F32 f = F32(p);
+    return vec4(f.v[0], f.v[1], f.v[2], f.v[3]);
+}
+
+uvec4 halves(vec4 lower, vec4 upper)
+{
+    lower *= X_SCALE;
+    upper *= X_SCALE;
+    return uvec4(packFloat2x16(f16vec2(lower.xz)), packFloat2x16(f16vec2(lower.yw)),
+                 packFloat2x16(f16vec2(upper.xz)), packFloat2x16(f16vec2(upper.yw)));
+}
+
+void load_head(int b, int t)
+{
+    raw.x[0] = floats(x + 1024ul * uint64_t(b));
+    raw.x[1] = floats(x + 1024ul * uint64_t(b) + 128ul);
+    [[unroll]] for (int i = 0; i < 2; i++) raw.head[i] = head_at(row[i] + uint64_t(b * BLOCK), t);
+}
+
+void load_codes(int b, int h, int t)
+{
+    [[unroll]] for (int i = 0; i < 2; i++) {
+        const ADDRESS block = row[i] + uint64_t(b * BLOCK);
+        if (h == 1) raw.high[i] = high_at(block, t);
+        raw.codes[2 * i + h] = codes_at(block, h, t);
+        raw.upper[2 * i + h] = upper_at(block, h, t);
+    }
+}
+
+void load(int b, int t)
+{
+    load_head(b, t);
+    load_codes(b, 0, t);
+    load_codes(b, 1, t);
+}
+
+void multiply(Raw r, Factor f0, Factor f8, int h, int t)
+{
+    [[unroll]] for (int j = 0; j < 4; j++) {
+        const uint w0 = r.codes[h][j], w8 = r.codes[2 + h][j];
+        const uint h0 = high_of(r.high[0], h, j, t), h8 = high_of(r.high[1], h, j, t);
+        const uint u0 = TYPE == Q8_0 ? r.upper[h][j] : w0;
+        const uint u8 = TYPE == Q8_0 ? r.upper[2 + h][j] : w8;
+        const uvec4 v = words[gl_SubgroupID * 32u + uint(16 * h + 4 * j + t)];
+        acc = coop_mul_add(weights(w0, w8, h0, h8, false, f0, f8),
+                           operand_b(unpackFloat2x16(v.x), unpackFloat2x16(v.y)), acc);
+        acc = coop_mul_add(weights(u0, u8, h0, h8, true, f0, f8),
+                           operand_b(unpackFloat2x16(v.z), unpackFloat2x16(v.w)), acc);
+    }
+}
+
+/* Multiplies the block that is loaded, and loads block `next` of `row`, unless that is negative. */
+void multiply_block(int next, int t)
+{
+    const Raw r = raw;
+    Factor f[4];
+    subgroupBarrier();
+    words[gl_SubgroupID * 32u + gl_SubgroupInvocationID] = halves(r.x[0], r.x[1]);
+    [[unroll]] for (int i = 0; i < 4; i++) f[i] = factor_of(r.head[i % 2], i / 2, t);
+    subgroupMemoryBarrierShared();
+    subgroupBarrier();
+    if (next >= 0) load_head(next, t);
+    [[unroll]] for (int h = 0; h < 2; h++) {
+        multiply(r, f[2 * h], f[2 * h + 1], h, t);
+        if (next >= 0) load_codes(next, h, t);
+    }
+}
+
+void find_weights(ADDRESS w, int tile, int g)
+{
+    [[unroll]] for (int i = 0; i < 2; i++)
+        row[i] = w + uint64_t(min(16 * tile + g + 8 * i, a.n - 1)) * uint64_t(a.row_bytes);
+}
+
+/* Sum o of a tile: the partial sums in order. */
+float total(int at, int o)
+{
+    precise float sum = 0.0;
+    [[unroll]] for (int p = 0; p < SHARE; p++) sum += part[at + 16 * p + o];
+    return sum;
+}
+
+/* act(gate) * up, as each.comp computes it. */
+void store_pair(Group r, int o, float g, float u)
+{
+    if (o >= a.n) return;
+    precise float gate = g * r.scale, up = u * r.up_scale;
+    precise float v = act_of(gate, a.act) * up;
+    if (a.by != 0ul) v = v * sigmoid(F32(a.by).v[row_at(r, 0) * a.by_rs]);
+    place(r, 0, o).v[0] = v;
+}
+
+/* The results of `times` times TILES tiles, the first ones at `first`. */
+void finish(Group rows, int first, int times)
+{
+    const int each = TILES * 16, stride = int(gl_NumWorkGroups.x) * each;
+    for (int i = int(gl_LocalInvocationIndex); i < times * each; i += 256) {
+        const int at = i / each * MATRICES * 128 + i % each / 16 * SHARE * 16;
+        const int to = 16 * first + i / each * stride + i % each;
+        if (MATRICES == 2)
+            store_pair(rows, to, total(at, i % 16), total(at + 128, i % 16));
+        else
+            store(rows, 0, to, total(at, i % 16));
+    }
+}
+
+void main()
+{
+    const int warp = int(gl_SubgroupID), lane = int(gl_SubgroupInvocationID), g = lane / 4,
+              t = lane % 4, blocks = a.k / 256, own = warp % SHARE, tiles = (a.n + 15) / 16;
+    const int stride = int(gl_NumWorkGroups.x) * TILES;
+    const Group rows = group_of();
+    int first = int(gl_WorkGroupID.x) * TILES, n = 0;
+    x = a.x + 4ul * (uint64_t(source_at(rows, 0)) * uint64_t(a.x_rs) +
+                     uint64_t(128 * (g / 4) + 4 * (g % 4) + 64 * (t / 2) + 16 * (t % 2)));
+    find_weights(rows.w, first + warp / SHARE, g);
+    load(min(own, blocks - 1), t);
+    for (int tile = first; tile < tiles; tile += stride) {
+        for (int m = 0; m < MATRICES; m++) {
+            const bool last = m + 1 == MATRICES;
+            acc = coop_c(0.0);
+            for (int b = own; b < blocks; b += PARTS) {
+                int next = b + PARTS;
+                if (next >= blocks) {
+                    next = last && tile + stride >= tiles ? -1 : own;
+                    find_weights(last ? rows.w : rows.up,
+                                 tile + warp / SHARE + (last ? stride : 0), g);
+                }
+                multiply_block(next, t);
+            }
+            const vec4 e = elements(acc);
+            if (t == 0) {
+                part[(n * MATRICES + m) * 128 + 16 * warp + g] = e.x;
+                part[(n * MATRICES + m) * 128 + 16 * warp + g + 8] = e.z;
+            }
+        }
+        n++;
+        if (n < KEPT && tile + stride < tiles) continue;
+        barrier();
+        finish(rows, first, n);
+        first = tile + stride;
+        n = 0;
+        if (first < tiles) barrier();
+    }
+}
