@@ -69,12 +69,12 @@ INLINE void sixteen(float32x4_t (*s)[4], const unsigned char *const *w, size_t a
     }
 }
 
-/* R rows by n columns. */
-INLINE void tile(float *const *y, int o, const unsigned char *row, size_t row_bytes, int k,
-                 const ft_col8 *x, const int R, const int n)
+/* R rows, `apart` rows from each other, by n columns. */
+INLINE void tile(float *const *y, int o, int apart, const unsigned char *row, size_t row_bytes,
+                 int k, const ft_col8 *x, const int R, const int n)
 {
     float32x4_t s[4][4];
-    const unsigned char *w[2] = {row, row + (R - 1) * row_bytes};
+    const unsigned char *w[2] = {row, row + (size_t)apart * row_bytes};
     const size_t whole = 2 * (size_t)(k / STEP * STEP);
     UNROLL for (int p = 0; p < R * n; p++) UNROLL for (int j = 0; j < 4; j++) s[p][j] =
         vdupq_n_f32(0);
@@ -85,26 +85,25 @@ INLINE void tile(float *const *y, int o, const unsigned char *row, size_t row_by
         for (int r = 0; r < R; r++) memcpy(end[r], w[r] + whole, 2 * (size_t)(k % STEP));
         sixteen(s, last, 0, x, whole, R, n);
     }
-    UNROLL for (int p = 0; p < R * n; p++) y[p % n][o + p / n] =
+    UNROLL for (int p = 0; p < R * n; p++) y[p % n][o + p / n * apart] =
         *x[p % n].d *
         vaddvq_f32(vaddq_f32(vaddq_f32(s[p][0], s[p][1]), vaddq_f32(s[p][2], s[p][3])));
 }
 
+/* Memory is read in two streams: the first and the second half of the rows. */
 static void dot_f16(float *const *y, const unsigned char *w, size_t row_bytes, int rows, int k,
                     const ft_col8 *x, int n)
 {
-    int o = 0;  /* one row at a time for few columns: memory is read in one stream */
-    if (n == 4) /* two by two: the best ratio of products to loads */
-        for (; o + 2 <= rows; o += 2, w += 2 * row_bytes) {
-            tile(y, o, w, row_bytes, k, x, 2, 2);
-            tile(y + 2, o, w, row_bytes, k, x + 2, 2, 2);
-        }
-    for (; o < rows; o++, w += row_bytes) {
-        if (n == 1) tile(y, o, w, row_bytes, k, x, 1, 1);
-        if (n == 2) tile(y, o, w, row_bytes, k, x, 1, 2);
-        if (n == 3) tile(y, o, w, row_bytes, k, x, 1, 3);
-        if (n == 4) tile(y, o, w, row_bytes, k, x, 1, 4);
+    const int half = rows / 2;
+    for (int o = 0; o < half; o++) {
+        const unsigned char *at = w + (size_t)o * row_bytes;
+        int c = 0;
+        for (; c + 2 <= n; c += 2) tile(y + c, o, half, at, row_bytes, k, x + c, 2, 2);
+        if (c < n) tile(y + c, o, half, at, row_bytes, k, x + c, 2, 1);
     }
+    if (rows % 2)
+        for (int c = 0; c < n; c++)
+            tile(y + c, rows - 1, 0, w + (size_t)(rows - 1) * row_bytes, row_bytes, k, x + c, 1, 1);
 }
 
 void ft_kern_fhm(ft_kern *k)
