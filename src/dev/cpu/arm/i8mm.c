@@ -108,6 +108,15 @@ INLINE void store_results(float *const *y, int o, const float32x4_t *a, const in
     }
 }
 
+/* Groups of rows that are read at a time: with few columns memory is the limit, and it is faster
+ * with two streams, the first and the second half of the groups. */
+enum { STREAMS = 2 };
+
+INLINE int streams_of(const int n)
+{
+    return n <= 2 ? STREAMS : 1;
+}
+
 /* ---- blocks of 256 ---- */
 
 /* What a block needs of its columns; each is as in ft_wide8, or that of pairs. */
@@ -225,26 +234,32 @@ INLINE void end256(float32x4_t *acc, const float32x4_t *a, const unsigned char *
                : vfmaq_f32(acc[c], r[c], vld1q_f32(x->d + 4 * (c / 2)));
 }
 
-/* Blocks of one group: results acc. */
-INLINE void blocks256(float32x4_t *acc, const unsigned char *p, cols256 x, int blocks, const int n,
-                      const kind256 t)
+/* acc += a block */
+INLINE void whole256(float32x4_t *acc, const unsigned char *p, const cols256 *x, const int n,
+                     const kind256 t)
+{
+    float32x4_t a[SUMS];
+    const rows4 sums = rows_of(vld1q_f32((const float *)(const void *)(p + SUMS_AT)), n);
+    int32x4_t i[SUMS];
+    UNROLL for (int c = 0; c < n; c++) a[c] = sums.h[c % 2];
+    UNROLL for (int c = 0; c < 2 * pairs_of(n); c++) load_here(i[c], sum_start);
+    UNROLL for (int j = 0; j < 8; j += 2)
+    {
+        block256(a, i, p, x, n, j, 0, t);
+        block256(a, i, p, x, n, j, 1, t);
+    }
+    if (!shape_of(t).scales)
+        UNROLL for (int c = 0; c < n; c++) a[c] = sum_end(vreinterpretq_s32_f32(sum_bits(i, c, n)));
+    end256(acc, a, p, x, n, t);
+}
+
+/* Blocks of S groups, `apart` bytes from each other: results acc. */
+INLINE void blocks256(float32x4_t (*acc)[SUMS], const unsigned char *p, size_t apart, cols256 x,
+                      int blocks, const int n, const int S, const kind256 t)
 {
     const int P = pairs_of(n);
     for (int b = 0; b < blocks; b++, p += bytes256(t)) {
-        float32x4_t a[SUMS];
-        const rows4 sums = rows_of(vld1q_f32((const float *)(const void *)(p + SUMS_AT)), n);
-        int32x4_t i[SUMS];
-        UNROLL for (int c = 0; c < n; c++) a[c] = sums.h[c % 2];
-        UNROLL for (int c = 0; c < 2 * P; c++) load_here(i[c], sum_start);
-        UNROLL for (int j = 0; j < 8; j += 2)
-        {
-            block256(a, i, p, &x, n, j, 0, t);
-            block256(a, i, p, &x, n, j, 1, t);
-        }
-        if (!shape_of(t).scales)
-            UNROLL for (int c = 0; c < n; c++) a[c] =
-                sum_end(vreinterpretq_s32_f32(sum_bits(i, c, n)));
-        end256(acc, a, p, &x, n, t);
+        UNROLL for (int s = 0; s < S; s++) whole256(acc[s], p + (size_t)s * apart, &x, n, t);
         x.q += n == 1 ? FT_WIDE8 : 2 * FT_WIDE8 * P;
         x.sums += n == 1 ? (int)sizeof(ft_wide8) : 64 * P;
         x.start += n == 1 ? (int)sizeof(ft_wide8) / 4 : 32 * P;
@@ -285,21 +300,32 @@ INLINE cols256 pair256(paired256 *to, const ft_col8 *x, int b, int blocks, const
     return (cols256){to->q, to->sums, to->start[0], to->d[0]};
 }
 
+/* Groups of four rows from row o on, S at a time and `apart` rows from each other, up to row end.
+ */
+INLINE void groups256(float *const *y, const unsigned char *p, size_t group, int o, int end,
+                      int apart, cols256 in, int blocks, bool first, const int n, const int S,
+                      const kind256 t)
+{
+    for (p += (size_t)(o / ROWS) * group; o < end; o += ROWS, p += group) {
+        float32x4_t acc[STREAMS][SUMS];
+        UNROLL for (int s = 0; s < S; s++) load_results(acc[s], y, o + s * apart, first, n);
+        blocks256(acc, p, (size_t)(apart / ROWS) * group, in, blocks, n, S, t);
+        UNROLL for (int s = 0; s < S; s++) store_results(y, o + s * apart, acc[s], n);
+    }
+}
+
 INLINE void interleaved256(float *const *y, const unsigned char *w, size_t group, int rows, int k,
                            const ft_col8 *x, const int n, const kind256 t)
 {
-    const int most = n == 1 ? k / FT_WIDE8 : CHUNK / FT_WIDE8 / pairs_of(n);
+    const int most = n == 1 ? k / FT_WIDE8 : CHUNK / FT_WIDE8 / pairs_of(n), S = streams_of(n);
+    const int apart = rows / ROWS / S * ROWS;
     for (int b = 0; b < k / FT_WIDE8; b += most) {
         const int blocks = k / FT_WIDE8 - b < most ? k / FT_WIDE8 - b : most;
         const unsigned char *p = w + (size_t)b * (size_t)bytes256(t);
         paired256 mem;
         const cols256 in = pair256(&mem, x, b, blocks, n, t);
-        for (int o = 0; o < rows; o += ROWS, p += group) {
-            float32x4_t acc[SUMS];
-            load_results(acc, y, o, b == 0, n);
-            blocks256(acc, p, in, blocks, n, t);
-            store_results(y, o, acc, n);
-        }
+        groups256(y, p, group, 0, apart, apart, in, blocks, b == 0, n, S, t);
+        if (S > 1) groups256(y, p, group, S * apart, rows, 0, in, blocks, b == 0, n, 1, t);
     }
 }
 
@@ -383,30 +409,46 @@ INLINE cols32 pair32_cols(paired32 *to, const ft_col8 *x, int b, int blocks, con
     return (cols32){to->q, to->d[0], to->s[0]};
 }
 
+/* Groups of four rows as in groups256; last: the blocks are the last ones of a row. */
+INLINE void groups32(float *const *y, const unsigned char *p, size_t group, int o, int end,
+                     int apart, cols32 in, int blocks, bool first, bool last, const int n,
+                     const int S, const kind32 t)
+{
+    const size_t next = (size_t)(apart / ROWS) * group;
+    for (p += (size_t)(o / ROWS) * group; o < end; o += ROWS, p += group) {
+        const unsigned char *at = p;
+        float32x4_t acc[STREAMS][SUMS];
+        int i = 0;
+        UNROLL for (int s = 0; s < S; s++) load_results(acc[s], y, o + s * apart, first, n);
+        for (; i + 2 <= blocks; i += 2, at += pair32(t)) UNROLL for (int s = 0; s < S; s++)
+            {
+                const unsigned char *scale = at + (size_t)s * next, *code = scale + head32(t);
+                block32(acc[s], scale, code, &in, n, i, t);
+                block32(acc[s], scale + 8, code + bits_bytes(kind32_bits(t)), &in, n, i + 1, t);
+            }
+        UNROLL for (int s = 0; s < S; s++)
+        {
+            const unsigned char *scale = at + (size_t)s * next;
+            if (i < blocks) block32(acc[s], scale, scale + head32(t), &in, n, i, t);
+            if (last) UNROLL for (int c = 0; c < n; c++) acc[s][c] = in_unit32(acc[s][c], t);
+            store_results(y, o + s * apart, acc[s], n);
+        }
+    }
+}
+
 INLINE void interleaved32(float *const *y, const unsigned char *w, size_t group, int rows, int k,
                           const ft_col8 *x, const int n, const kind32 t)
 {
-    const int most = n == 1 ? k / 32 : CHUNK / 64 / pairs_of(n) * 2;
+    const int most = n == 1 ? k / 32 : CHUNK / 64 / pairs_of(n) * 2, S = streams_of(n);
+    const int apart = rows / ROWS / S * ROWS;
     for (int b = 0; b < k / 32; b += most) {
         const int blocks = k / 32 - b < most ? k / 32 - b : most;
-        const unsigned char *group_at_b = w + scale32(b, t);
+        const unsigned char *p = w + scale32(b, t);
+        const bool first = b == 0, last = b + blocks == k / 32;
         paired32 mem;
         const cols32 in = pair32_cols(&mem, x, b, blocks, n, t);
-        for (int o = 0; o < rows; o += ROWS, group_at_b += group) {
-            const unsigned char *p = group_at_b;
-            float32x4_t acc[SUMS];
-            int i = 0;
-            load_results(acc, y, o, b == 0, n);
-            for (; i + 2 <= blocks; i += 2, p += pair32(t)) {
-                const unsigned char *code = p + head32(t);
-                block32(acc, p, code, &in, n, i, t);
-                block32(acc, p + 8, code + bits_bytes(kind32_bits(t)), &in, n, i + 1, t);
-            }
-            if (i < blocks) block32(acc, p, p + head32(t), &in, n, i, t);
-            if (b + blocks == k / 32)
-                UNROLL for (int c = 0; c < n; c++) acc[c] = in_unit32(acc[c], t);
-            store_results(y, o, acc, n);
-        }
+        groups32(y, p, group, 0, apart, apart, in, blocks, first, last, n, S, t);
+        if (S > 1) groups32(y, p, group, S * apart, rows, 0, in, blocks, first, last, n, 1, t);
     }
 }
 
