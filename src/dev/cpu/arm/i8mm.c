@@ -8,7 +8,10 @@
  * second; rows 2 and 3 in the second vector. Columns are interleaved in pairs for a few thousand
  * values at a time, for all rows of a call; y holds the sums of the values before. One column is
  * read where it is: the second half of its vectors is the next eight values, whose products are
- * ignored, and the first halves of both sums become one vector of four rows. */
+ * ignored, and the first halves of both sums become one vector of four rows.
+ *
+ * With one or two columns memory is the limit, and is read in two streams: a group of the first and
+ * one of the second half of the rows at a time. */
 enum { RUN = 8 }; /* values of a row in a vector */
 
 #include "dev/cpu/arm/interleaved_codes.h"
@@ -108,13 +111,10 @@ INLINE void store_results(float *const *y, int o, const float32x4_t *a, const in
     }
 }
 
-/* Groups of rows that are read at a time: with few columns memory is the limit, and it is faster
- * with two streams, the first and the second half of the groups. */
-enum { STREAMS = 2 };
-
-INLINE int streams_of(const int n)
+/* Whether n columns are few enough for two streams. */
+INLINE bool two_streams(const int n)
 {
-    return n <= 2 ? STREAMS : 1;
+    return n <= 2;
 }
 
 /* ---- blocks of 256 ---- */
@@ -253,17 +253,29 @@ INLINE void whole256(float32x4_t *acc, const unsigned char *p, const cols256 *x,
     end256(acc, a, p, x, n, t);
 }
 
-/* Blocks of S groups, `apart` bytes from each other: results acc. */
-INLINE void blocks256(float32x4_t (*acc)[SUMS], const unsigned char *p, size_t apart, cols256 x,
-                      int blocks, const int n, const int S, const kind256 t)
+INLINE void next256(cols256 *x, const int n)
 {
     const int P = pairs_of(n);
-    for (int b = 0; b < blocks; b++, p += bytes256(t)) {
-        UNROLL for (int s = 0; s < S; s++) whole256(acc[s], p + (size_t)s * apart, &x, n, t);
-        x.q += n == 1 ? FT_WIDE8 : 2 * FT_WIDE8 * P;
-        x.sums += n == 1 ? (int)sizeof(ft_wide8) : 64 * P;
-        x.start += n == 1 ? (int)sizeof(ft_wide8) / 4 : 32 * P;
-        x.d += n == 1 ? (int)sizeof(ft_wide8) / 4 : 4 * P;
+    x->q += n == 1 ? FT_WIDE8 : 2 * FT_WIDE8 * P;
+    x->sums += n == 1 ? (int)sizeof(ft_wide8) : 64 * P;
+    x->start += n == 1 ? (int)sizeof(ft_wide8) / 4 : 32 * P;
+    x->d += n == 1 ? (int)sizeof(ft_wide8) / 4 : 4 * P;
+}
+
+/* Blocks of one group: results acc. */
+INLINE void blocks256(float32x4_t *acc, const unsigned char *p, cols256 x, int blocks, const int n,
+                      const kind256 t)
+{
+    for (int b = 0; b < blocks; b++, p += bytes256(t), next256(&x, n)) whole256(acc, p, &x, n, t);
+}
+
+/* Blocks of two groups. */
+INLINE void twice256(float32x4_t *a, float32x4_t *b, const unsigned char *p, const unsigned char *q,
+                     cols256 x, int blocks, const int n, const kind256 t)
+{
+    for (int i = 0; i < blocks; i++, p += bytes256(t), q += bytes256(t), next256(&x, n)) {
+        whole256(a, p, &x, n, t);
+        whole256(b, q, &x, n, t);
     }
 }
 
@@ -300,32 +312,40 @@ INLINE cols256 pair256(paired256 *to, const ft_col8 *x, int b, int blocks, const
     return (cols256){to->q, to->sums, to->start[0], to->d[0]};
 }
 
-/* Groups of four rows from row o on, S at a time and `apart` rows from each other, up to row end.
- */
-INLINE void groups256(float *const *y, const unsigned char *p, size_t group, int o, int end,
-                      int apart, cols256 in, int blocks, bool first, const int n, const int S,
-                      const kind256 t)
+/* An even number of groups in two streams; returns how many rows. */
+INLINE int streams256(float *const *y, const unsigned char *p, size_t group, int rows, cols256 in,
+                      int blocks, bool first, const int n, const kind256 t)
 {
-    for (p += (size_t)(o / ROWS) * group; o < end; o += ROWS, p += group) {
-        float32x4_t acc[STREAMS][SUMS];
-        UNROLL for (int s = 0; s < S; s++) load_results(acc[s], y, o + s * apart, first, n);
-        blocks256(acc, p, (size_t)(apart / ROWS) * group, in, blocks, n, S, t);
-        UNROLL for (int s = 0; s < S; s++) store_results(y, o + s * apart, acc[s], n);
+    const int half = rows / ROWS / 2 * ROWS;
+    const unsigned char *q = p + (size_t)(half / ROWS) * group;
+    for (int o = 0; o < half; o += ROWS, p += group, q += group) {
+        float32x4_t a[SUMS], b[SUMS];
+        load_results(a, y, o, first, n);
+        load_results(b, y, o + half, first, n);
+        twice256(a, b, p, q, in, blocks, n, t);
+        store_results(y, o, a, n);
+        store_results(y, o + half, b, n);
     }
+    return 2 * half;
 }
 
 INLINE void interleaved256(float *const *y, const unsigned char *w, size_t group, int rows, int k,
                            const ft_col8 *x, const int n, const kind256 t)
 {
-    const int most = n == 1 ? k / FT_WIDE8 : CHUNK / FT_WIDE8 / pairs_of(n), S = streams_of(n);
-    const int apart = rows / ROWS / S * ROWS;
+    const int most = n == 1 ? k / FT_WIDE8 : CHUNK / FT_WIDE8 / pairs_of(n);
     for (int b = 0; b < k / FT_WIDE8; b += most) {
         const int blocks = k / FT_WIDE8 - b < most ? k / FT_WIDE8 - b : most;
         const unsigned char *p = w + (size_t)b * (size_t)bytes256(t);
         paired256 mem;
         const cols256 in = pair256(&mem, x, b, blocks, n, t);
-        groups256(y, p, group, 0, apart, apart, in, blocks, b == 0, n, S, t);
-        if (S > 1) groups256(y, p, group, S * apart, rows, 0, in, blocks, b == 0, n, 1, t);
+        int o = 0;
+        if (two_streams(n)) o = streams256(y, p, group, rows, in, blocks, b == 0, n, t);
+        for (p += (size_t)(o / ROWS) * group; o < rows; o += ROWS, p += group) {
+            float32x4_t acc[SUMS];
+            load_results(acc, y, o, b == 0, n);
+            blocks256(acc, p, in, blocks, n, t);
+            store_results(y, o, acc, n);
+        }
     }
 }
 
@@ -409,46 +429,66 @@ INLINE cols32 pair32_cols(paired32 *to, const ft_col8 *x, int b, int blocks, con
     return (cols32){to->q, to->d[0], to->s[0]};
 }
 
-/* Groups of four rows as in groups256; last: the blocks are the last ones of a row. */
-INLINE void groups32(float *const *y, const unsigned char *p, size_t group, int o, int end,
-                     int apart, cols32 in, int blocks, bool first, bool last, const int n,
-                     const int S, const kind32 t)
+/* acc += blocks i and i + 1, which are stored at p */
+INLINE void both32(float32x4_t *acc, const unsigned char *p, const cols32 *x, const int n, int i,
+                   const kind32 t)
 {
-    const size_t next = (size_t)(apart / ROWS) * group;
-    for (p += (size_t)(o / ROWS) * group; o < end; o += ROWS, p += group) {
-        const unsigned char *at = p;
-        float32x4_t acc[STREAMS][SUMS];
+    const unsigned char *code = p + head32(t);
+    block32(acc, p, code, x, n, i, t);
+    block32(acc, p + 8, code + bits_bytes(kind32_bits(t)), x, n, i + 1, t);
+}
+
+/* The end of a group's blocks: an odd one, and where they are the last of a row, the unit. */
+INLINE void end_group32(float *const *y, int o, float32x4_t *acc, const unsigned char *p,
+                        const cols32 *x, int i, int blocks, bool last, const int n, const kind32 t)
+{
+    if (i < blocks) block32(acc, p, p + head32(t), x, n, i, t);
+    if (last) UNROLL for (int c = 0; c < n; c++) acc[c] = in_unit32(acc[c], t);
+    store_results(y, o, acc, n);
+}
+
+/* An even number of groups in two streams; returns how many rows. */
+INLINE int streams32(float *const *y, const unsigned char *w, size_t group, int rows,
+                     const cols32 *in, int blocks, bool first, bool last, const int n,
+                     const kind32 t)
+{
+    const int half = rows / ROWS / 2 * ROWS;
+    for (int o = 0; o < half; o += ROWS, w += group) {
+        const unsigned char *p = w, *q = w + (size_t)(half / ROWS) * group;
+        float32x4_t a[SUMS], b[SUMS];
         int i = 0;
-        UNROLL for (int s = 0; s < S; s++) load_results(acc[s], y, o + s * apart, first, n);
-        for (; i + 2 <= blocks; i += 2, at += pair32(t)) UNROLL for (int s = 0; s < S; s++)
-            {
-                const unsigned char *scale = at + (size_t)s * next, *code = scale + head32(t);
-                block32(acc[s], scale, code, &in, n, i, t);
-                block32(acc[s], scale + 8, code + bits_bytes(kind32_bits(t)), &in, n, i + 1, t);
-            }
-        UNROLL for (int s = 0; s < S; s++)
-        {
-            const unsigned char *scale = at + (size_t)s * next;
-            if (i < blocks) block32(acc[s], scale, scale + head32(t), &in, n, i, t);
-            if (last) UNROLL for (int c = 0; c < n; c++) acc[s][c] = in_unit32(acc[s][c], t);
-            store_results(y, o + s * apart, acc[s], n);
+        load_results(a, y, o, first, n);
+        load_results(b, y, o + half, first, n);
+        for (; i + 2 <= blocks; i += 2, p += pair32(t), q += pair32(t)) {
+            both32(a, p, in, n, i, t);
+            both32(b, q, in, n, i, t);
         }
+        end_group32(y, o, a, p, in, i, blocks, last, n, t);
+        end_group32(y, o + half, b, q, in, i, blocks, last, n, t);
     }
+    return 2 * half;
 }
 
 INLINE void interleaved32(float *const *y, const unsigned char *w, size_t group, int rows, int k,
                           const ft_col8 *x, const int n, const kind32 t)
 {
-    const int most = n == 1 ? k / 32 : CHUNK / 64 / pairs_of(n) * 2, S = streams_of(n);
-    const int apart = rows / ROWS / S * ROWS;
+    const int most = n == 1 ? k / 32 : CHUNK / 64 / pairs_of(n) * 2;
     for (int b = 0; b < k / 32; b += most) {
         const int blocks = k / 32 - b < most ? k / 32 - b : most;
-        const unsigned char *p = w + scale32(b, t);
-        const bool first = b == 0, last = b + blocks == k / 32;
+        const bool last = b + blocks == k / 32;
+        const unsigned char *at = w + scale32(b, t);
         paired32 mem;
         const cols32 in = pair32_cols(&mem, x, b, blocks, n, t);
-        groups32(y, p, group, 0, apart, apart, in, blocks, first, last, n, S, t);
-        if (S > 1) groups32(y, p, group, S * apart, rows, 0, in, blocks, first, last, n, 1, t);
+        int o = 0;
+        if (two_streams(n)) o = streams32(y, at, group, rows, &in, blocks, b == 0, last, n, t);
+        for (at += (size_t)(o / ROWS) * group; o < rows; o += ROWS, at += group) {
+            const unsigned char *p = at;
+            float32x4_t acc[SUMS];
+            int i = 0;
+            load_results(acc, y, o, b == 0, n);
+            for (; i + 2 <= blocks; i += 2, p += pair32(t)) both32(acc, p, &in, n, i, t);
+            end_group32(y, o, acc, p, &in, i, blocks, last, n, t);
+        }
     }
 }
 
