@@ -218,6 +218,7 @@ $(BUILD)/src/quant/%.o: FILE_CFLAGS += -O3 -ffp-contract=off -fno-trapping-math 
 AVX2   := -mavx2 -mfma -mf16c
 AVX512 := $(AVX2) -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni
 $(BUILD)/src/dev/cpu/arm/dotprod.o: FILE_CFLAGS += -march=armv8.2-a+dotprod+fp16
+$(BUILD)/src/dev/cpu/arm/fhm.o: FILE_CFLAGS += -march=armv8.2-a+fp16fml
 $(BUILD)/src/dev/cpu/arm/i8mm.o: FILE_CFLAGS += -march=armv8.2-a+dotprod+fp16+i8mm
 $(BUILD)/src/dev/cpu/arm/bf16.o: FILE_CFLAGS += -march=armv8.2-a+bf16
 $(BUILD)/src/dev/cpu/x86/avx2.o $(BUILD)/src/dev/cpu/x86/avx2_%.o: FILE_CFLAGS += $(AVX2)

@@ -21,14 +21,9 @@ static const struct {
     const char *name;
     unsigned bit;
 } isa_table[] = {
-    {"neon", FT_NEON},
-    {"dotprod", FT_DOTPROD},
-    {"i8mm", FT_I8MM},
-    {"bf16", FT_BF16MM},
-    {"sve", FT_SVE},
-    {"avx2", FT_AVX2},
-    {"avx512", FT_AVX512},
-    {"avx512bf16", FT_AVX512BF16},
+    {"neon", FT_NEON}, {"dotprod", FT_DOTPROD}, {"fhm", FT_FHM},
+    {"i8mm", FT_I8MM}, {"bf16", FT_BF16MM},     {"sve", FT_SVE},
+    {"avx2", FT_AVX2}, {"avx512", FT_AVX512},   {"avx512bf16", FT_AVX512BF16},
     {"amx", FT_AMX},
 };
 
@@ -38,6 +33,7 @@ static unsigned detect_isa(void)
     const unsigned long cap = getauxval(AT_HWCAP), cap2 = getauxval(AT_HWCAP2);
     unsigned isa = FT_NEON;
     if (cap & (1ul << 20)) isa |= FT_DOTPROD; /* HWCAP_ASIMDDP */
+    if (cap & (1ul << 23)) isa |= FT_FHM;     /* HWCAP_ASIMDFHM */
     if (cap2 & (1ul << 13)) isa |= FT_I8MM;   /* HWCAP2_I8MM */
     if (cap2 & (1ul << 14)) isa |= FT_BF16MM; /* HWCAP2_BF16 */
     if (cap & (1ul << 22)) isa |= FT_SVE;     /* HWCAP_SVE */

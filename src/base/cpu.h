@@ -10,6 +10,7 @@ enum {
     FT_I8MM = 1 << 2,
     FT_SVE = 1 << 3,
     FT_BF16MM = 1 << 4, /* BFMMLA */
+    FT_FHM = 1 << 5,    /* FMLAL */
     FT_AVX2 = 1 << 8,
     FT_AVX512 = 1 << 9, /* F, BW, DQ, VL and VNNI */
     FT_AVX512BF16 = 1 << 10,

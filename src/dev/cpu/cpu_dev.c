@@ -162,6 +162,10 @@ static void quantise_row(const ft_part *p, const ft_rows8 *r, int t, int lo, int
         p->k->split((unsigned char *)to.q + lo / 4 * FT_SPLIT4, x, n);
         return;
     }
+    if (r->form == FT_FORM_F16) {
+        p->k->to_scaled_f16((unsigned char *)to.q, (float *)to.d, x, n);
+        return;
+    }
     int8_t *q = (int8_t *)to.q + lo;
     float *d = (float *)to.d + b, *s = (float *)to.s + 2 * b;
     if (r->form == FT_FORM_HADAMARD)
@@ -188,12 +192,14 @@ static void quantise_job(const ft_part *p, const void *args)
 }
 
 /* How to divide the work: like the job that wrote x, if no thread's part of it ends inside a block;
- * else by rows if there are enough of them, else by columns. */
+ * else by rows if there are enough of them, else by columns. Only by rows if a row has one scale.
+ */
 static ft_partition quantise_cut(const ft_cpu *c, ft_mat x, ft_form8 form)
 {
     const int block = form == FT_FORM_WIDE ? FT_WIDE8 : FT_BLOCK8;
     const ft_access of = access_of(x, false, (ft_partition){0});
     const ft_partition rows = ft_partition_rows(x), cols = ft_partition_cols(x, block);
+    if (form == FT_FORM_F16) return rows;
     for (int i = c->n_access - 1; i >= 0; i--) {
         const ft_access *t = &c->access[i];
         if (!t->write || !overlap(*t, of)) continue;
@@ -218,6 +224,21 @@ static size_t bytes8(size_t n)
     return ft_rows8_t(n) + n / FT_BLOCK8 * FT_PAD8 * sizeof(int32_t);
 }
 
+static size_t form_bytes(ft_form8 form, size_t T, size_t k)
+{
+    if (form == FT_FORM_SPLIT) return (T + 1) / 2 * ft_split_bytes(k);
+    if (form == FT_FORM_F16) return T * (ft_scaled16_bytes(k) + sizeof(float));
+    return bytes8(T * k);
+}
+
+static ft_form8 form_of(const ft_kern *k, const ft_weight *w)
+{
+    if (ft_tq_is(w->type)) return FT_FORM_HADAMARD;
+    if (ft_cpu_splits(k, w)) return FT_FORM_SPLIT;
+    if (w->type == FT_F16) return FT_FORM_F16;
+    return w->packed && k->pack[w->type].wide ? FT_FORM_WIDE : FT_FORM_PLAIN;
+}
+
 static void place_grow(ft_buffer8 *to, size_t bytes)
 {
     if (bytes <= to->bytes) return;
@@ -228,10 +249,7 @@ static void place_grow(ft_buffer8 *to, size_t bytes)
 
 ft_rows8 ft_rows8_of(ft_cpu *c, ft_mat x, const ft_weight *w)
 {
-    const ft_form8 form = ft_tq_is(w->type)                         ? FT_FORM_HADAMARD
-                          : ft_cpu_splits(&c->kern, w)              ? FT_FORM_SPLIT
-                          : w->packed && c->kern.pack[w->type].wide ? FT_FORM_WIDE
-                                                                    : FT_FORM_PLAIN;
+    const ft_form8 form = form_of(&c->kern, w);
     int best = 0;
     for (int i = 0; i < FT_BUFFERS8; i++) {
         ft_buffer8 *r = &c->place[i];
@@ -243,9 +261,7 @@ ft_rows8 ft_rows8_of(ft_cpu *c, ft_mat x, const ft_weight *w)
         if (r->used < c->place[best].used) best = i;
     }
     ft_buffer8 *to = &c->place[best];
-    const size_t cols = (size_t)ft_mat_cols(x);
-    place_grow(to, form == FT_FORM_SPLIT ? (size_t)(x.T + 1) / 2 * ft_split_bytes(cols)
-                                         : bytes8((size_t)x.T * cols));
+    place_grow(to, form_bytes(form, (size_t)x.T, (size_t)ft_mat_cols(x)));
     to->x = x;
     to->valid = true;
     to->form = form;

@@ -33,8 +33,15 @@ typedef struct ft_partition {
 } ft_partition;
 
 /* The form of activations that a weight needs: bytes with one scale per 32 values, one per 256, or
- * Hadamard-transformed as for TQ weights (quant/turbo_weights.h); or two bf16 parts. */
-typedef enum ft_form8 { FT_FORM_PLAIN, FT_FORM_WIDE, FT_FORM_HADAMARD, FT_FORM_SPLIT } ft_form8;
+ * Hadamard-transformed as for TQ weights (quant/turbo_weights.h); or two bf16 parts; or f16 with
+ * one scale per row. */
+typedef enum ft_form8 {
+    FT_FORM_PLAIN,
+    FT_FORM_WIDE,
+    FT_FORM_HADAMARD,
+    FT_FORM_SPLIT,
+    FT_FORM_F16
+} ft_form8;
 
 /* Activations as bytes: the matrix they represent, and which of the device's buffers holds them. */
 typedef struct ft_rows8 {
@@ -159,6 +166,12 @@ static inline size_t ft_split_bytes(size_t k)
     return (k + 7) / 8 * 2 * FT_SPLIT4;
 }
 
+/* Bytes of a row of k values as scaled f16. The scales follow the rows. */
+static inline size_t ft_scaled16_bytes(size_t k)
+{
+    return ft_round_up(2 * k, FT_SCALED16);
+}
+
 static inline ft_col8 ft_col8_at(const ft_part *p, const ft_rows8 *r, int t)
 {
     const size_t k = (size_t)ft_mat_cols(r->x), n = k * (size_t)r->x.T, at = k * (size_t)t;
@@ -166,6 +179,11 @@ static inline ft_col8 ft_col8_at(const ft_part *p, const ft_rows8 *r, int t)
     if (r->form == FT_FORM_SPLIT)
         return (ft_col8){.q = (const int8_t *)mem + (size_t)(t / 2) * ft_split_bytes(k) +
                               t % 2 * (FT_SPLIT4 / 4)};
+    if (r->form == FT_FORM_F16) {
+        const size_t row = ft_scaled16_bytes(k);
+        return (ft_col8){.q = (const int8_t *)mem + (size_t)t * row,
+                         .d = (const float *)(const void *)(mem + (size_t)r->x.T * row) + t};
+    }
     if (r->form == FT_FORM_HADAMARD)
         return (ft_col8){(const int8_t *)mem + at,
                          (const float *)(const void *)(mem + ft_rows8_d(n)) + at / FT_HADAMARD8,

@@ -10,6 +10,7 @@ void ft_kern_init(ft_kern *k, unsigned isa)
 #if defined(__aarch64__)
     if (isa & FT_NEON) ft_kern_neon(k);
     if (isa & FT_DOTPROD) ft_kern_dotprod(k);
+    if (isa & FT_FHM) ft_kern_fhm(k);
     if (isa & FT_DOTPROD && isa & FT_I8MM) ft_kern_i8mm(k);
     if (isa & FT_BF16MM) ft_kern_bf16(k);
 #elif defined(__x86_64__)

@@ -15,15 +15,16 @@
 #include <math.h>
 
 enum {
-    FT_COLS = 4,       /* maximum columns per call, */
-    FT_PACK_COLS = 16, /* and per call on packed rows */
-    FT_PACK_ROWS = 16, /* maximum rows of a packed group */
-    FT_BLOCK8 = 32,    /* activations that share a scale, */
-    FT_WIDE8 = 256,    /* or this many, */
-    FT_HADAMARD8 = 4,  /* or this few if Hadamard-transformed, */
-    FT_PAD8 = 6,       /* space for padding after FT_BLOCK8 of them */
-    FT_SPLIT4 = 32,    /* bytes of four split activations of two rows */
-    FT_SPLIT_COLS = 64 /* maximum columns per call with split activations */
+    FT_COLS = 4,        /* maximum columns per call, */
+    FT_PACK_COLS = 16,  /* and per call on packed rows */
+    FT_PACK_ROWS = 16,  /* maximum rows of a packed group */
+    FT_BLOCK8 = 32,     /* activations that share a scale, */
+    FT_WIDE8 = 256,     /* or this many, */
+    FT_HADAMARD8 = 4,   /* or this few if Hadamard-transformed, */
+    FT_PAD8 = 6,        /* space for padding after FT_BLOCK8 of them */
+    FT_SPLIT4 = 32,     /* bytes of four split activations of two rows */
+    FT_SPLIT_COLS = 64, /* maximum columns per call with split activations */
+    FT_SCALED16 = 32    /* activations as scaled f16: rows are padded to this many bytes */
 };
 
 /* A row of activations as bytes: x[i] = d[i / 32] * q[i]. s[i / 16] is d times the sum of sixteen
@@ -36,7 +37,11 @@ enum {
  * For weights of vision towers a row may be split into two parts instead, and has neither d nor s
  * nor t: x[i] is the sum of two bf16 numbers. Four first parts are at q, the second ones
  * FT_SPLIT4 / 2 bytes later, the next four values FT_SPLIT4 bytes later; between them are those of
- * the next row, or of the previous one. The values are padded with zeros to a multiple of eight. */
+ * the next row, or of the previous one. The values are padded with zeros to a multiple of eight.
+ *
+ * For F16 weights that have a dot8 kernel q is a row of f16 numbers and d one scale for all of
+ * them, a power of two: x[i] = d[0] * q[i]. The values are padded with zeros to a multiple of
+ * sixteen. */
 typedef struct ft_col8 {
     const int8_t *q;
     const float *d, *s;
@@ -119,11 +124,12 @@ typedef struct ft_kern {
     ft_pack pack[FT_TYPE_MAX];        /* dot NULL: the file layout is used */
     ft_dot8_fn *many[FT_TYPE_MAX];    /* like pack.dot, for more columns; or NULL */
     ft_dot8_fn *dot8[FT_TYPE_MAX];    /* NULL: dotf on the decoded row is used; TQ: x is
-                                         Hadamard-transformed */
+                                         Hadamard-transformed; F16: x is scaled f16 */
     ft_dot8_fn *rounded[FT_TYPE_MAX]; /* weights that are `rounded`, with split activations; NULL:
                                          as any other */
     void (*split)(unsigned char *to, const float *x, int n); /* where there is such a kernel */
-    ft_dotf_fn *dotf[FT_TYPE_MAX];                           /* F32, F16, BF16; Q8_0 of caches */
+    void (*to_scaled_f16)(unsigned char *to, float *scale, const float *x, int n); /* likewise */
+    ft_dotf_fn *dotf[FT_TYPE_MAX]; /* F32, F16, BF16; Q8_0 of caches */
     void (*quantise)(int8_t *q, float *d, float *s, int32_t *t, const float *x, int k);
     void (*quantise_wide)(int8_t *q, float *d, float *s, ft_wide8 *w, const float *x, int k);
     float (*dot)(const float *a, const float *b, int n);
@@ -153,6 +159,7 @@ void ft_kern_c_turbo(ft_kern *k);
 void ft_kern_c_tq(ft_kern *k);
 void ft_kern_neon(ft_kern *k);
 void ft_kern_dotprod(ft_kern *k);
+void ft_kern_fhm(ft_kern *k);
 void ft_kern_i8mm(ft_kern *k);
 void ft_kern_bf16(ft_kern *k);
 void ft_kern_avx2(ft_kern *k);

@@ -8,7 +8,10 @@
  * second; rows 2 and 3 in the second vector. Columns are interleaved in pairs for a few thousand
  * values at a time, for all rows of a call; y holds the sums of the values before. One column is
  * read where it is: the second half of its vectors is the next eight values, whose products are
- * ignored, and the first halves of both sums become one vector of four rows. */
+ * ignored, and the first halves of both sums become one vector of four rows.
+ *
+ * With one or two columns memory is the limit, and is read in two streams: a group of the first and
+ * one of the second half of the rows at a time. */
 enum { RUN = 8 }; /* values of a row in a vector */
 
 #include "dev/cpu/arm/interleaved_codes.h"
@@ -106,6 +109,12 @@ INLINE void store_results(float *const *y, int o, const float32x4_t *a, const in
         vst1q_f32(y[c] + o, low_halves(a[c], a[c + 1]));
         vst1q_f32(y[c + 1] + o, high_halves(a[c], a[c + 1]));
     }
+}
+
+/* Whether n columns are few enough for two streams. */
+INLINE bool two_streams(const int n)
+{
+    return n <= 2;
 }
 
 /* ---- blocks of 256 ---- */
@@ -225,30 +234,48 @@ INLINE void end256(float32x4_t *acc, const float32x4_t *a, const unsigned char *
                : vfmaq_f32(acc[c], r[c], vld1q_f32(x->d + 4 * (c / 2)));
 }
 
+/* acc += a block */
+INLINE void whole256(float32x4_t *acc, const unsigned char *p, const cols256 *x, const int n,
+                     const kind256 t)
+{
+    float32x4_t a[SUMS];
+    const rows4 sums = rows_of(vld1q_f32((const float *)(const void *)(p + SUMS_AT)), n);
+    int32x4_t i[SUMS];
+    UNROLL for (int c = 0; c < n; c++) a[c] = sums.h[c % 2];
+    UNROLL for (int c = 0; c < 2 * pairs_of(n); c++) load_here(i[c], sum_start);
+    UNROLL for (int j = 0; j < 8; j += 2)
+    {
+        block256(a, i, p, x, n, j, 0, t);
+        block256(a, i, p, x, n, j, 1, t);
+    }
+    if (!shape_of(t).scales)
+        UNROLL for (int c = 0; c < n; c++) a[c] = sum_end(vreinterpretq_s32_f32(sum_bits(i, c, n)));
+    end256(acc, a, p, x, n, t);
+}
+
+INLINE void next256(cols256 *x, const int n)
+{
+    const int P = pairs_of(n);
+    x->q += n == 1 ? FT_WIDE8 : 2 * FT_WIDE8 * P;
+    x->sums += n == 1 ? (int)sizeof(ft_wide8) : 64 * P;
+    x->start += n == 1 ? (int)sizeof(ft_wide8) / 4 : 32 * P;
+    x->d += n == 1 ? (int)sizeof(ft_wide8) / 4 : 4 * P;
+}
+
 /* Blocks of one group: results acc. */
 INLINE void blocks256(float32x4_t *acc, const unsigned char *p, cols256 x, int blocks, const int n,
                       const kind256 t)
 {
-    const int P = pairs_of(n);
-    for (int b = 0; b < blocks; b++, p += bytes256(t)) {
-        float32x4_t a[SUMS];
-        const rows4 sums = rows_of(vld1q_f32((const float *)(const void *)(p + SUMS_AT)), n);
-        int32x4_t i[SUMS];
-        UNROLL for (int c = 0; c < n; c++) a[c] = sums.h[c % 2];
-        UNROLL for (int c = 0; c < 2 * P; c++) load_here(i[c], sum_start);
-        UNROLL for (int j = 0; j < 8; j += 2)
-        {
-            block256(a, i, p, &x, n, j, 0, t);
-            block256(a, i, p, &x, n, j, 1, t);
-        }
-        if (!shape_of(t).scales)
-            UNROLL for (int c = 0; c < n; c++) a[c] =
-                sum_end(vreinterpretq_s32_f32(sum_bits(i, c, n)));
-        end256(acc, a, p, &x, n, t);
-        x.q += n == 1 ? FT_WIDE8 : 2 * FT_WIDE8 * P;
-        x.sums += n == 1 ? (int)sizeof(ft_wide8) : 64 * P;
-        x.start += n == 1 ? (int)sizeof(ft_wide8) / 4 : 32 * P;
-        x.d += n == 1 ? (int)sizeof(ft_wide8) / 4 : 4 * P;
+    for (int b = 0; b < blocks; b++, p += bytes256(t), next256(&x, n)) whole256(acc, p, &x, n, t);
+}
+
+/* Blocks of two groups. */
+INLINE void twice256(float32x4_t *a, float32x4_t *b, const unsigned char *p, const unsigned char *q,
+                     cols256 x, int blocks, const int n, const kind256 t)
+{
+    for (int i = 0; i < blocks; i++, p += bytes256(t), q += bytes256(t), next256(&x, n)) {
+        whole256(a, p, &x, n, t);
+        whole256(b, q, &x, n, t);
     }
 }
 
@@ -285,6 +312,23 @@ INLINE cols256 pair256(paired256 *to, const ft_col8 *x, int b, int blocks, const
     return (cols256){to->q, to->sums, to->start[0], to->d[0]};
 }
 
+/* An even number of groups in two streams; returns how many rows. */
+INLINE int streams256(float *const *y, const unsigned char *p, size_t group, int rows, cols256 in,
+                      int blocks, bool first, const int n, const kind256 t)
+{
+    const int half = rows / ROWS / 2 * ROWS;
+    const unsigned char *q = p + (size_t)(half / ROWS) * group;
+    for (int o = 0; o < half; o += ROWS, p += group, q += group) {
+        float32x4_t a[SUMS], b[SUMS];
+        load_results(a, y, o, first, n);
+        load_results(b, y, o + half, first, n);
+        twice256(a, b, p, q, in, blocks, n, t);
+        store_results(y, o, a, n);
+        store_results(y, o + half, b, n);
+    }
+    return 2 * half;
+}
+
 INLINE void interleaved256(float *const *y, const unsigned char *w, size_t group, int rows, int k,
                            const ft_col8 *x, const int n, const kind256 t)
 {
@@ -294,7 +338,9 @@ INLINE void interleaved256(float *const *y, const unsigned char *w, size_t group
         const unsigned char *p = w + (size_t)b * (size_t)bytes256(t);
         paired256 mem;
         const cols256 in = pair256(&mem, x, b, blocks, n, t);
-        for (int o = 0; o < rows; o += ROWS, p += group) {
+        int o = 0;
+        if (two_streams(n)) o = streams256(y, p, group, rows, in, blocks, b == 0, n, t);
+        for (p += (size_t)(o / ROWS) * group; o < rows; o += ROWS, p += group) {
             float32x4_t acc[SUMS];
             load_results(acc, y, o, b == 0, n);
             blocks256(acc, p, in, blocks, n, t);
@@ -383,29 +429,65 @@ INLINE cols32 pair32_cols(paired32 *to, const ft_col8 *x, int b, int blocks, con
     return (cols32){to->q, to->d[0], to->s[0]};
 }
 
+/* acc += blocks i and i + 1, which are stored at p */
+INLINE void both32(float32x4_t *acc, const unsigned char *p, const cols32 *x, const int n, int i,
+                   const kind32 t)
+{
+    const unsigned char *code = p + head32(t);
+    block32(acc, p, code, x, n, i, t);
+    block32(acc, p + 8, code + bits_bytes(kind32_bits(t)), x, n, i + 1, t);
+}
+
+/* The end of a group's blocks: an odd one, and where they are the last of a row, the unit. */
+INLINE void end_group32(float *const *y, int o, float32x4_t *acc, const unsigned char *p,
+                        const cols32 *x, int i, int blocks, bool last, const int n, const kind32 t)
+{
+    if (i < blocks) block32(acc, p, p + head32(t), x, n, i, t);
+    if (last) UNROLL for (int c = 0; c < n; c++) acc[c] = in_unit32(acc[c], t);
+    store_results(y, o, acc, n);
+}
+
+/* An even number of groups in two streams; returns how many rows. */
+INLINE int streams32(float *const *y, const unsigned char *w, size_t group, int rows,
+                     const cols32 *in, int blocks, bool first, bool last, const int n,
+                     const kind32 t)
+{
+    const int half = rows / ROWS / 2 * ROWS;
+    for (int o = 0; o < half; o += ROWS, w += group) {
+        const unsigned char *p = w, *q = w + (size_t)(half / ROWS) * group;
+        float32x4_t a[SUMS], b[SUMS];
+        int i = 0;
+        load_results(a, y, o, first, n);
+        load_results(b, y, o + half, first, n);
+        for (; i + 2 <= blocks; i += 2, p += pair32(t), q += pair32(t)) {
+            both32(a, p, in, n, i, t);
+            both32(b, q, in, n, i, t);
+        }
+        end_group32(y, o, a, p, in, i, blocks, last, n, t);
+        end_group32(y, o + half, b, q, in, i, blocks, last, n, t);
+    }
+    return 2 * half;
+}
+
 INLINE void interleaved32(float *const *y, const unsigned char *w, size_t group, int rows, int k,
                           const ft_col8 *x, const int n, const kind32 t)
 {
     const int most = n == 1 ? k / 32 : CHUNK / 64 / pairs_of(n) * 2;
     for (int b = 0; b < k / 32; b += most) {
         const int blocks = k / 32 - b < most ? k / 32 - b : most;
-        const unsigned char *group_at_b = w + scale32(b, t);
+        const bool last = b + blocks == k / 32;
+        const unsigned char *at = w + scale32(b, t);
         paired32 mem;
         const cols32 in = pair32_cols(&mem, x, b, blocks, n, t);
-        for (int o = 0; o < rows; o += ROWS, group_at_b += group) {
-            const unsigned char *p = group_at_b;
+        int o = 0;
+        if (two_streams(n)) o = streams32(y, at, group, rows, &in, blocks, b == 0, last, n, t);
+        for (at += (size_t)(o / ROWS) * group; o < rows; o += ROWS, at += group) {
+            const unsigned char *p = at;
             float32x4_t acc[SUMS];
             int i = 0;
             load_results(acc, y, o, b == 0, n);
-            for (; i + 2 <= blocks; i += 2, p += pair32(t)) {
-                const unsigned char *code = p + head32(t);
-                block32(acc, p, code, &in, n, i, t);
-                block32(acc, p + 8, code + bits_bytes(kind32_bits(t)), &in, n, i + 1, t);
-            }
-            if (i < blocks) block32(acc, p, p + head32(t), &in, n, i, t);
-            if (b + blocks == k / 32)
-                UNROLL for (int c = 0; c < n; c++) acc[c] = in_unit32(acc[c], t);
-            store_results(y, o, acc, n);
+            for (; i + 2 <= blocks; i += 2, p += pair32(t)) both32(acc, p, &in, n, i, t);
+            end_group32(y, o, acc, p, &in, i, blocks, last, n, t);
         }
     }
 }

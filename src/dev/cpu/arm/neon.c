@@ -82,10 +82,11 @@ INLINE float load1(const unsigned char *w, int i, const int kind)
         0);
 }
 
-/* R rows by n columns; four accumulators for each pair. */
-INLINE void tile(float *const *y, int o, const unsigned char *w, size_t row_bytes, int k,
+/* R rows, `apart` rows from each other, by n columns; four accumulators for each pair. */
+INLINE void tile(float *const *y, int o, int apart, const unsigned char *w, size_t row_bytes, int k,
                  const float *const *x, const int R, const int n, const int kind)
 {
+    const size_t next = (size_t)apart * row_bytes;
     float32x4_t s[4][4];
     float r[4];
     int i = 0;
@@ -93,7 +94,7 @@ INLINE void tile(float *const *y, int o, const unsigned char *w, size_t row_byte
         vdupq_n_f32(0);
     for (; i + 16 <= k; i += 16) {
         float32x4_t v[2][4];
-        UNROLL for (int a = 0; a < R; a++) load16(v[a], w + (size_t)a * row_bytes, i, kind);
+        UNROLL for (int a = 0; a < R; a++) load16(v[a], w + (size_t)a * next, i, kind);
         UNROLL for (int j = 0; j < 4; j++) UNROLL for (int c = 0; c < n; c++)
         {
             const float32x4_t f = vld1q_f32(x[c] + i + 4 * j);
@@ -102,31 +103,31 @@ INLINE void tile(float *const *y, int o, const unsigned char *w, size_t row_byte
         }
     }
     for (; i + 4 <= k; i += 4)
-        UNROLL for (int p = 0; p < R * n; p++) s[p][0] = vfmaq_f32(
-            s[p][0], load4(w + (size_t)(p / n) * row_bytes, i, kind), vld1q_f32(x[p % n] + i));
+        UNROLL for (int p = 0; p < R * n; p++) s[p][0] =
+            vfmaq_f32(s[p][0], load4(w + (size_t)(p / n) * next, i, kind), vld1q_f32(x[p % n] + i));
     UNROLL for (int p = 0; p < R * n; p++) r[p] =
         vaddvq_f32(vaddq_f32(vaddq_f32(s[p][0], s[p][1]), vaddq_f32(s[p][2], s[p][3])));
     for (; i < k; i++)
         UNROLL for (int p = 0; p < R * n; p++) r[p] =
-            ft_fma(load1(w + (size_t)(p / n) * row_bytes, i, kind), x[p % n][i], r[p]);
-    UNROLL for (int p = 0; p < R * n; p++) y[p % n][o + p / n] = r[p];
+            ft_fma(load1(w + (size_t)(p / n) * next, i, kind), x[p % n][i], r[p]);
+    UNROLL for (int p = 0; p < R * n; p++) y[p % n][o + p / n * apart] = r[p];
 }
 
+/* Memory is read in two streams: the first and the second half of the rows. */
 INLINE void wide(float *const *y, const unsigned char *w, size_t row_bytes, int rows, int k,
                  const float *const *x, int n, const int kind)
 {
-    int o = 0;  /* one row at a time for one column: memory is read in one stream */
-    if (n == 4) /* two by two: the best ratio of products to loads */
-        for (; o + 2 <= rows; o += 2, w += 2 * row_bytes) {
-            tile(y, o, w, row_bytes, k, x, 2, 2, kind);
-            tile(y + 2, o, w, row_bytes, k, x + 2, 2, 2, kind);
-        }
-    for (; o < rows; o++, w += row_bytes) {
-        if (n == 1) tile(y, o, w, row_bytes, k, x, 1, 1, kind);
-        if (n == 2) tile(y, o, w, row_bytes, k, x, 1, 2, kind);
-        if (n == 3) tile(y, o, w, row_bytes, k, x, 1, 3, kind);
-        if (n == 4) tile(y, o, w, row_bytes, k, x, 1, 4, kind);
+    const int half = rows / 2;
+    for (int o = 0; o < half; o++) {
+        const unsigned char *at = w + (size_t)o * row_bytes;
+        int c = 0;
+        for (; c + 2 <= n; c += 2) tile(y + c, o, half, at, row_bytes, k, x + c, 2, 2, kind);
+        if (c < n) tile(y + c, o, half, at, row_bytes, k, x + c, 2, 1, kind);
     }
+    if (rows % 2)
+        for (int c = 0; c < n; c++)
+            tile(y + c, rows - 1, 0, w + (size_t)(rows - 1) * row_bytes, row_bytes, k, x + c, 1, 1,
+                 kind);
 }
 
 static void dot_f32(float *const *y, const unsigned char *w, size_t row_bytes, int rows, int k,

@@ -59,7 +59,14 @@ INLINE float wide_load1(const unsigned char *w, int i, const int kind)
     return ft_bf16_to_f32(h);
 }
 
-/* R rows by n columns. */
+/* Fetches the cache line of value i of the row at w, if it is the first value of that line. */
+INLINE void fetch_line(const unsigned char *w, int i, const int kind)
+{
+    const int size = kind == WIDE_F32 ? 4 : 2;
+    if (kind != WIDE_Q8_0 && i * size % 64 < W * size) __builtin_prefetch(w + (size_t)(i * size));
+}
+
+/* R rows by n columns. With one column memory is the limit: the next R rows are fetched. */
 INLINE void tile(float *const *y, int o, const unsigned char *w, size_t row_bytes, int k,
                  const float *const *x, const int R, const int n, const int kind)
 {
@@ -73,6 +80,7 @@ INLINE void tile(float *const *y, int o, const unsigned char *w, size_t row_byte
         UNROLL for (int a = 0; a < R; a++)
         {
             const vf v = wide_load(w + (size_t)a * row_bytes, i, kind);
+            if (n == 1) fetch_line(w + (size_t)(R + a) * row_bytes, i, kind);
             UNROLL for (int c = 0; c < n; c++) s[a * n + c] = f_fma(v, f[c], s[a * n + c]);
         }
     }
