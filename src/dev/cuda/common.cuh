@@ -27,7 +27,7 @@ static inline void ft_launch_next(ft_cuda *c, void (*kernel)(P...), dim3 grid, d
 {
     ft_cuda_max_carveout(c, (const void *)kernel);
     cudaLaunchConfig_t g = {};
-    cudaLaunchAttribute a[1];
+    cudaLaunchAttribute a[2];
     a[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
     a[0].val.programmaticStreamSerializationAllowed = 1;
     g.gridDim = grid;
@@ -36,6 +36,12 @@ static inline void ft_launch_next(ft_cuda *c, void (*kernel)(P...), dim3 grid, d
     g.stream = c->stream;
     g.attrs = a;
     g.numAttrs = c->cc >= 90;
+#if CUDART_VERSION >= 12080
+    if (c->carveout) {
+        a[g.numAttrs].id = cudaLaunchAttributePreferredSharedMemoryCarveout;
+        a[g.numAttrs++].val.sharedMemCarveout = (unsigned)c->carveout;
+    }
+#endif
     ft_cuda_check(c, cudaLaunchKernelEx(&g, kernel, P(args)...), name);
 }
 
