@@ -116,7 +116,8 @@ void ft_cpu_product(const ft_part *p, float *out, int ld, const ft_weight *w, in
                ((size_t)e * (size_t)groups + (size_t)(lo / pack->group)) * r.step;
         rows = (rows + pack->group - 1) / pack->group * pack->group;
     }
-    if (!r.dot8 && (!r.dotf || (w->type != FT_F32 && x->n >= DECODE_ROWS)))
+    const bool halves = w->type == FT_F16 || w->type == FT_BF16;
+    if (!r.dot8 && (!r.dotf || (halves && x->n >= DECODE_ROWS)))
         decoded_product(p, out, ld, w, e, lo, hi, x);
     else
         for (int at = 0; at < x->n;) at += product_cols(p, out, ld, &r, rows, x, at);
