@@ -622,6 +622,13 @@ bool ft_gov_pass_pays(const ft_gov_costs *c, double gain, int n)
 
 /* ---- the choice ---- */
 
+/* Whether the credit covers the cheapest draft pass, as limit_to_credit demands it. */
+static bool affordable(const choice *o)
+{
+    const double credit = o->c->credit;
+    return credit >= tune.credit * 0.99 || credit >= cheapest_pass(o, true) / o->k.plain;
+}
+
 /* As many draft tokens per response as the credit covers if all of them are rejected. A single one
  * may cost more than the credit can ever be: the debt is paid back before the next one. */
 static void limit_to_credit(ft_gov_choice *t, const int *at, int n, const choice *o)
@@ -732,7 +739,7 @@ void ft_gov_choose(ft_gov_choice *t, int n, const ft_gov_costs *c, int slots)
             most = FT_MAX(most, t[i].max);
         }
     }
-    if (!m) return;
+    if (!m || !affordable(&o)) return;
     if (time_again(&o, most)) {
         for (int i = 0; i < m; i++) t[at[i]].k = t[at[i]].g->k = t[at[i]].max;
     } else {
