@@ -739,7 +739,7 @@ void ft_gov_choose(ft_gov_choice *t, int n, const ft_gov_costs *c, int slots)
             most = FT_MAX(most, t[i].max);
         }
     }
-    if (!m || !affordable(&o)) return;
+    if (!m || (m > 1 && !affordable(&o))) return;
     if (time_again(&o, most)) {
         for (int i = 0; i < m; i++) t[at[i]].k = t[at[i]].g->k = t[at[i]].max;
     } else {

@@ -147,18 +147,17 @@ static bool until(void *user, const ft_emit *e)
     return ft_now_ns() < *(const int64_t *)user;
 }
 
-/* No draft token is accepted, so that the number of steps does not depend on the model. */
 void ft_engine_time_drafts(ft_engine *e)
 {
-    static const double none[FT_DRAFT_MAX];
     int32_t ids[TIMED_PROMPT];
     int64_t end = ft_now_ns() + (int64_t)(TIMED_SECONDS * 1e9);
     ft_task t = {.prompt = ids,
                  .n_prompt = TIMED_PROMPT,
-                 .max_tokens = TIMED_SAMPLES * (e->p.draft_max + 2) + 2,
+                 /* enough for plain steps too if all draft tokens are accepted; the first draft
+                  * pass is not timed */
+                 .max_tokens = (TIMED_SAMPLES + 1) * (e->p.draft_max + 1) + TIMED_SAMPLES + 2,
                  .top_logprobs = -1,
                  .draft_max = e->p.draft_max,
-                 .sim_accept = none,
                  .emit = until,
                  .user = &end};
     if (!e->drafter || !e->p.adapt || t.n_prompt + t.max_tokens >= e->p.ctx) return;
