@@ -153,9 +153,7 @@ void ft_engine_time_drafts(ft_engine *e)
     int64_t end = ft_now_ns() + (int64_t)(TIMED_SECONDS * 1e9);
     ft_task t = {.prompt = ids,
                  .n_prompt = TIMED_PROMPT,
-                 /* enough for plain steps too if all draft tokens are accepted; the first draft
-                  * pass is not timed */
-                 .max_tokens = (TIMED_SAMPLES + 1) * (e->p.draft_max + 1) + TIMED_SAMPLES + 2,
+                 .max_tokens = TIMED_SAMPLES * (e->p.draft_max + 2) + 2,
                  .top_logprobs = -1,
                  .draft_max = e->p.draft_max,
                  .emit = until,
