@@ -11,7 +11,6 @@ static const struct {
     double margin_prior[FT_GOV_MARGINS];   /* the same by class of logit margin */
     float margin_from[FT_GOV_MARGINS - 1]; /* where the next class of margins begins */
     int context_first;                     /* first class of context length; each next is 4 x */
-    double row_share; /* assumed cost of a row beyond all timed sizes, as a share of the step */
     double accept_window, accept_start; /* steps over which acceptance is averaged, and at first */
     double margin_window, margin_start; /* the same for each class of margins, in draft tokens */
     double prior_window, margin_prior_window; /* the same for the start values of new responses */
@@ -35,7 +34,6 @@ static const struct {
     .margin_prior = {0.3, 0.4, 0.6, 0.8, 0.9, 0.95},
     .margin_from = {0.5F, 1, 2, 3.5F, 6},
     .context_first = 2048,
-    .row_share = 0.05,
     .accept_window = 32,
     .accept_start = 4,
     .margin_window = 32,
@@ -63,45 +61,6 @@ static const struct {
 };
 
 /* ---- costs ---- */
-
-/* The class of steps with this many rows. */
-static int size_of(int rows)
-{
-    const int wide = (FT_MAX(rows - FT_GOV_ROWS, 0) + FT_GOV_WIDE - 1) / FT_GOV_WIDE;
-    return FT_MIN(FT_MIN(rows, FT_GOV_ROWS) + wide, FT_GOV_SIZES - 1);
-}
-
-/* The smallest and the largest class that was timed; 0: none was. The first element of a table, a
- * class that no step has, holds them. */
-static int first_timed(const ft_gov_times *table)
-{
-    return table[0].n;
-}
-
-static int last_timed(const ft_gov_times *table)
-{
-    return table[0].at;
-}
-
-static void put_time(ft_gov_times *table, int rows, double seconds)
-{
-    const int size = size_of(rows);
-    ft_gov_times *t = &table[size];
-    if (!first_timed(table) || size < table[0].n) table[0].n = (uint8_t)size;
-    if (size > last_timed(table)) table[0].at = (uint8_t)size;
-    t->sample[t->at] = (float)seconds;
-    t->at = (uint8_t)((t->at + 1) % FT_GOV_SAMPLES);
-    t->rows = (int16_t)FT_MIN(rows, INT16_MAX);
-    if (t->n < FT_GOV_SAMPLES) t->n++;
-}
-
-/* The shortest sample: disturbances only make a pass longer. */
-static double least(const ft_gov_times *t)
-{
-    float s = t->n ? t->sample[0] : 0;
-    for (int i = 1; i < t->n; i++) s = FT_MIN(s, t->sample[i]);
-    return (double)s;
-}
 
 void ft_gov_costs_init(ft_gov_costs *c)
 {
@@ -140,67 +99,17 @@ static int batch_class(int slots)
     return i;
 }
 
-/* Seconds of a pass with this many rows: measured, or interpolated between measured neighbours;
- * below the smallest one, proportional to the rows. */
-static double time_of(const ft_gov_times *t, int rows)
-{
-    const int first = first_timed(t), last = last_timed(t), size = size_of(rows);
-    int lo = FT_MIN(size, last), hi = FT_MAX(size, first);
-    if (!first) return 0;
-    if (size < first) return least(&t[first]) * rows / t[first].rows;
-    while (!t[lo].n) lo--;
-    const double a = least(&t[lo]);
-    if (lo == size) return a;
-    if (size > last) return a * (1 + tune.row_share * (rows - t[lo].rows));
-    while (!t[hi].n) hi++;
-    return a + (least(&t[hi]) - a) * (rows - t[lo].rows) / (t[hi].rows - t[lo].rows);
-}
-
-/* The same where the number of rows is an average. */
-static double time_about(const ft_gov_times *t, double rows)
-{
-    const int lo = (int)rows;
-    const double a = time_of(t, lo);
-    return rows > lo ? a + (rows - lo) * (time_of(t, lo + 1) - a) : a;
-}
-
-/* Whether any size from `lo` to `hi` rows was timed. */
-static bool timed(const ft_gov_times *t, int lo, int hi)
-{
-    const int last = FT_MIN(size_of(hi), last_timed(t));
-    for (int i = FT_MAX(1, size_of(lo)); i <= last; i++)
-        if (t[i].n >= 3) return true;
-    return false;
-}
-
-/* Whether the time of this many rows is known well enough: a similar size was timed, or sizes
- * not far away on both sides. Small steps must be timed themselves, because extra rows may be
- * free. */
-static bool known(const ft_gov_times *t, int rows)
-{
-    if (timed(t, rows - rows / 8, rows + rows / 8)) return true;
-    return rows > 8 && timed(t, rows / 2, rows) && timed(t, rows, 2 * rows);
-}
-
-/* Seconds per row between the smallest and the largest timed size; < 0: they are too similar. */
-static double slope_of(const ft_gov_times *t)
-{
-    const ft_gov_times *lo = &t[first_timed(t)], *hi = &t[last_timed(t)];
-    if (!first_timed(t) || 2 * hi->rows < 3 * lo->rows) return -1;
-    return FT_MAX(0.0, least(hi) - least(lo)) / (hi->rows - lo->rows);
-}
-
 typedef bool suits_fn(const ft_gov_times *t, int slots);
 
 static bool suits_plain(const ft_gov_times *t, int slots)
 {
-    return known(t, slots);
+    return ft_times_known(t, slots);
 }
 
 static bool suits_slope(const ft_gov_times *t, int slots)
 {
     (void)slots;
-    return slope_of(t) >= 0;
+    return ft_times_slope(t) >= 0;
 }
 
 /* The table of the most similar number of responses and context that suits; NULL: none does. The
@@ -231,13 +140,13 @@ static curve curve_of(const ft_gov_costs *c, int slots)
 {
     curve k = {.t = similar(c, slots, suits_plain), .slots = slots, .slope = -1};
     if (!k.t) return k;
-    k.plain = time_of(k.t, slots);
-    k.most = FT_MAX(slots, k.t[last_timed(k.t)].rows);
-    k.last = time_of(k.t, k.most);
-    k.slope = slope_of(k.t);
+    k.plain = ft_times_of(k.t, slots);
+    k.most = FT_MAX(slots, k.t[ft_times_last(k.t)].rows);
+    k.last = ft_times_of(k.t, k.most);
+    k.slope = ft_times_slope(k.t);
     if (k.slope < 0) {
         const ft_gov_times *other = similar(c, slots, suits_slope);
-        if (other) k.slope = slope_of(other);
+        if (other) k.slope = ft_times_slope(other);
     }
     return k;
 }
@@ -245,7 +154,7 @@ static curve curve_of(const ft_gov_costs *c, int slots)
 /* Seconds of a step with this many rows, which may be an average. */
 static double step_time(const curve *k, double rows)
 {
-    if (rows <= k->most) return time_about(k->t, rows);
+    if (rows <= k->most) return ft_times_about(k->t, rows);
     return k->last + FT_MAX(0.0, k->slope) * (rows - k->most);
 }
 
@@ -255,8 +164,8 @@ static double plain_ratio(const ft_gov_costs *c, int from, int to)
     const ft_gov_times *a = similar(c, from, suits_plain), *b = similar(c, to, suits_plain);
     const ft_gov_times *slope = similar(c, from, suits_slope);
     if (!a || !(b || slope)) return (double)to / from;
-    const double one = time_of(a, from);
-    const double all = b ? time_of(b, to) : one + slope_of(slope) * (to - from);
+    const double one = ft_times_of(a, from);
+    const double all = b ? ft_times_of(b, to) : one + ft_times_slope(slope) * (to - from);
     return FT_MAX(1.0, all / one);
 }
 
@@ -264,10 +173,10 @@ static double plain_ratio(const ft_gov_costs *c, int from, int to)
  * in proportion to the model itself, which calls the same kernels. */
 static double pass_time(const ft_gov_costs *c, const ft_gov_times *t, int n)
 {
-    const int least_n = t[first_timed(t)].rows, most_n = t[last_timed(t)].rows;
-    if (!first_timed(t)) return 0;
-    if (n <= most_n) return time_of(t, FT_MAX(n, least_n));
-    return time_of(t, most_n) * plain_ratio(c, most_n, n);
+    const int least_n = t[ft_times_first(t)].rows, most_n = t[ft_times_last(t)].rows;
+    if (!ft_times_first(t)) return 0;
+    if (n <= most_n) return ft_times_of(t, FT_MAX(n, least_n));
+    return ft_times_of(t, most_n) * plain_ratio(c, most_n, n);
 }
 
 static double next_time(const ft_gov_costs *c, int n)
@@ -298,18 +207,20 @@ static void earn(ft_gov_costs *c, int slots, int kept)
 
 void ft_gov_trunk(ft_gov_costs *c, int slots, int rows, double seconds)
 {
-    put_time(c->trunk[batch_class(slots)][c->context], rows, seconds);
+    ft_times_put(c->trunk[batch_class(slots)][c->context], rows, seconds);
     c->steps++;
+    const ft_gov_times *plain = similar(c, slots, suits_plain);
+    c->plain = plain ? ft_times_of(plain, slots) : 0;
+    if (!plain || rows <= slots) return;
     const curve k = curve_of(c, slots);
-    c->plain = k.t ? k.plain : 0;
-    if (k.t && rows > slots) charge(c, step_time(&k, rows) - k.plain);
+    charge(c, step_time(&k, rows) - k.plain);
 }
 
 void ft_gov_draft(ft_gov_costs *c, bool first, int responses, double seconds)
 {
     ft_gov_times *t = first ? c->first : c->next;
-    put_time(t, responses, seconds);
-    charge(c, least(&t[size_of(responses)]));
+    ft_times_put(t, responses, seconds);
+    charge(c, (double)t[ft_times_size(responses)].least);
 }
 
 void ft_gov_catch_up(ft_gov_costs *c, int tokens, double seconds)
@@ -325,9 +236,9 @@ void ft_gov_feed(ft_gov_costs *c, int tokens, double seconds)
 
 void ft_gov_draft_feed(ft_gov_costs *c, int n, int tokens, double seconds)
 {
-    const ft_gov_times *t = &c->first[size_of(n)];
-    if (tokens > 0 && t->n) c->deferred_s = FT_MAX(0.0, seconds - least(t)) / tokens;
-    charge(c, t->n ? least(t) + c->deferred_s * tokens : seconds);
+    const ft_gov_times *t = &c->first[ft_times_size(n)];
+    if (tokens > 0 && t->n) c->deferred_s = FT_MAX(0.0, seconds - (double)t->least) / tokens;
+    charge(c, t->n ? (double)t->least + c->deferred_s * tokens : seconds);
 }
 
 /* ---- one response ---- */
@@ -379,6 +290,7 @@ typedef struct choice {
     int slots;
     double first, next; /* seconds of a draft pass for all responses */
     bool ngram;         /* draft tokens cost nothing to make */
+    bool drafts;        /* draft passes were timed */
 } choice;
 
 static choice choice_of(const ft_gov_costs *c, int slots)
@@ -387,25 +299,33 @@ static choice choice_of(const ft_gov_costs *c, int slots)
                     .k = curve_of(c, slots),
                     .slots = slots,
                     .first = pass_time(c, c->first, slots),
-                    .next = next_time(c, slots)};
+                    .next = next_time(c, slots),
+                    .drafts = ft_times_any(c->first, 1, INT16_MAX)};
 }
 
 /* Seconds of a draft pass for n responses, between those that were timed and `all`, of all. */
 static double pass_of(const choice *o, const ft_gov_times *t, double all, int n)
 {
-    const int most = t[last_timed(t)].rows;
+    const int most = t[ft_times_last(t)].rows;
     if (n >= o->slots) return all;
     if (n <= most) return pass_time(o->c, t, n);
-    const double one = time_of(t, most);
+    const double one = ft_times_of(t, most);
     return one + (all - one) * (n - most) / (o->slots - most);
+}
+
+/* Seconds of one draft pass for n responses. */
+static double making_one(const choice *o, bool first, int n)
+{
+    if (o->ngram || !ft_times_first(o->c->first)) return 0;
+    const bool next = !first && ft_times_first(o->c->next);
+    return pass_of(o, next ? o->c->next : o->c->first, first ? o->first : o->next, n);
 }
 
 /* Seconds of k draft passes for n responses. */
 static double making(const choice *o, int k, int n)
 {
-    if (o->ngram || !k || !first_timed(o->c->first)) return 0;
-    const ft_gov_times *more = first_timed(o->c->next) ? o->c->next : o->c->first;
-    return pass_of(o, o->c->first, o->first, n) + pass_of(o, more, o->next, n) * (k - 1);
+    if (!k) return 0;
+    return making_one(o, true, n) + (k > 1 ? making_one(o, false, n) * (k - 1) : 0);
 }
 
 /* Tokens that k draft tokens of a response add on average. */
@@ -426,6 +346,54 @@ static bool could_pay(const choice *o, int max)
             if (step_time(&o->k, rows) + making(o, k, n) < token * rows) return true;
             if (n == o->slots) break;
         }
+    return false;
+}
+
+/* Lower bounds of the seconds that a further row adds to a plain step of up to `most` rows, and of
+ * a draft pass for any number of responses. Times between timed sizes are interpolated, so that
+ * these sizes suffice. */
+static double cheapest_row(const choice *o, int most)
+{
+    const curve *k = &o->k;
+    double row = most > k->most ? FT_MAX(0.0, k->slope) : (double)INFINITY;
+    for (int i = k->t[ft_times_size(o->slots)].above; i; i = ft_times_next(k->t, i)) {
+        const double more = (double)k->t[i].least - k->plain;
+        const int rows = more < 0 ? ft_times_rows(k->t, i - 1) + 1 : ft_times_rows(k->t, i);
+        if (rows > o->slots) row = FT_MIN(row, more / (rows - o->slots));
+    }
+    return row;
+}
+
+static double cheapest_pass(const choice *o, bool first)
+{
+    const ft_gov_times *t = first || !ft_times_first(o->c->next) ? o->c->first : o->c->next;
+    double pass = making_one(o, first, o->slots);
+    for (int i = ft_times_first(t); i && !o->ngram; i = ft_times_next(t, i))
+        pass = FT_MIN(pass, (double)t[i].least);
+    return pass;
+}
+
+/* False: drafting is not faster with the acceptance rates of these responses, even if all rows and
+ * passes took as long as the cheapest ones. Most steps without draft tokens need no other plan. */
+static bool may_pay(const ft_gov_choice *t, const int *at, int n, const choice *o, int max)
+{
+    const double token = o->k.plain / o->slots, row = cheapest_row(o, o->slots + n * max);
+    double gain[FT_DRAFT_MAX] = {0};
+    for (int i = 0; i < n; i++) {
+        const ft_gov_choice *x = &t[at[i]];
+        double tokens = 0, reach = 1, most = 0;
+        for (int k = 0; k < max; k++) {
+            if (k < x->max) {
+                tokens += reach *= x->g->accept[k];
+                most = FT_MAX(0.0, tokens * token - (k + 1) * row);
+            }
+            gain[k] += most;
+        }
+    }
+    const double next = cheapest_pass(o, false);
+    double passes = cheapest_pass(o, true);
+    for (int k = 0; k < max; k++, passes += next)
+        if (gain[k] > passes) return true;
     return false;
 }
 
@@ -521,8 +489,9 @@ static void sort(candidate *v, int n)
 }
 
 /* Replaces the plan by the best set of candidates for this number of passes, if that needs less
- * time per token. */
-static void best_of(plan *p, const choice *o, candidate *v, int n, int passes)
+ * time per token. passes_s[i]: seconds of the passes for i + 1 of them. */
+static void best_of(plan *p, const choice *o, candidate *v, int n, int passes,
+                    const double *passes_s)
 {
     double tokens = o->slots, rows = 0;
     int best = 0;
@@ -531,7 +500,7 @@ static void best_of(plan *p, const choice *o, candidate *v, int n, int passes)
         tokens += v[m - 1].tokens;
         rows += v[m - 1].rows;
         const double step = step_time(&o->k, o->slots + rows);
-        const double token = (step + making(o, passes, m)) / tokens;
+        const double token = (step + passes_s[m - 1]) / tokens;
         if (token >= p->token) continue;
         p->token = token;
         p->rows = rows;
@@ -544,22 +513,25 @@ static void best_of(plan *p, const choice *o, candidate *v, int n, int passes)
 }
 
 /* By the average gain of each response. */
-static plan plan_by_average(const ft_gov_choice *t, const int *at, int n, const choice *o)
+static plan plan_by_average(const ft_gov_choice *t, const int *at, int n, const choice *o, int max)
 {
     plan best = {.token = o->k.plain / o->slots};
-    int most = 0;
-    for (int i = 0; i < n; i++) most = FT_MAX(most, t[at[i]].max);
-    for (int k = 1; k <= most; k++) {
+    double passes_s[TOGETHER] = {0};
+    bool drafted = false;
+    for (int i = 0; i < n; i++) drafted = drafted || t[at[i]].g->k;
+    if (!drafted && !may_pay(t, at, n, o, max)) return best;
+    for (int k = 1; k <= max; k++) {
         candidate v[TOGETHER];
         bool last = false;
         for (int i = 0; i < n; i++) {
+            passes_s[i] += making_one(o, k == 1, i + 1);
             const ft_gov_choice *x = &t[at[i]];
             const int rows = FT_MIN(k, x->max);
             v[i] = (candidate){at[i], adds(x->g, rows), rows, adds(x->g, rows) / rows};
             last = last || x->g->k == k;
         }
         plan p = {.token = (double)INFINITY};
-        best_of(&p, o, v, n, k);
+        best_of(&p, o, v, n, k, passes_s);
         p.token /= last ? tune.switch_gain : 1.0;
         if (p.token < best.token) best = p;
     }
@@ -601,8 +573,9 @@ static double earns(const ft_governor *g, double reach, double token, double row
 static plan plan_by_margin(const ft_gov_choice *t, const int *at, int n, const choice *o)
 {
     const double none = o->k.plain / o->slots;
-    double row = row_time(o, 1);
+    double row = row_time(o, 1), passes_s[TOGETHER];
     plan p = {.token = none};
+    for (int i = 0; i < n; i++) passes_s[i] = making_one(o, true, i + 1);
     for (int turn = 0; turn < 3; turn++) {
         candidate v[TOGETHER];
         const double token = p.token;
@@ -611,7 +584,7 @@ static plan plan_by_margin(const ft_gov_choice *t, const int *at, int n, const c
             v[i].at = at[i];
             v[i].worth = earns(t[at[i]].g, 1, token, row, &v[i].tokens, &v[i].rows);
         }
-        best_of(&p, o, v, n, 1);
+        best_of(&p, o, v, n, 1, passes_s);
         if (p.n) row = plan_row(o, &p);
     }
     return p;
@@ -649,6 +622,13 @@ bool ft_gov_pass_pays(const ft_gov_costs *c, double gain, int n)
 
 /* ---- the choice ---- */
 
+/* Whether the credit covers the cheapest draft pass, as limit_to_credit demands it. */
+static bool affordable(const choice *o)
+{
+    const double credit = o->c->credit;
+    return credit >= tune.credit * 0.99 || credit >= cheapest_pass(o, true) / o->k.plain;
+}
+
 /* As many draft tokens per response as the credit covers if all of them are rejected. A single one
  * may cost more than the credit can ever be: the debt is paid back before the next one. */
 static void limit_to_credit(ft_gov_choice *t, const int *at, int n, const choice *o)
@@ -676,12 +656,11 @@ static void limit_to_credit(ft_gov_choice *t, const int *at, int n, const choice
  * has not timed any. Not in steps with prompt rows. */
 static bool learn(ft_governor *g, const choice *o, int max)
 {
-    if (g->learning >= tune.learn && o->k.t) return false;
-    const bool drafts = o->ngram || timed(o->c->first, 1, INT16_MAX);
+    const bool drafts = o->ngram || o->drafts;
+    if (o->k.t && (g->learning >= tune.learn || (drafts && o->k.slope >= 0))) return false;
     const ft_gov_times *now = o->c->trunk[batch_class(o->slots)][o->c->context];
-    const bool slope = similar(o->c, o->slots, suits_slope) != NULL;
-    const bool rows = slope || timed(now, o->slots * (1 + max), INT16_MAX);
-    if (drafts && slope && o->k.t) return false;
+    const bool rows = similar(o->c, o->slots, suits_slope) != NULL ||
+                      ft_times_any(now, o->slots * (1 + max), INT16_MAX);
     g->k = (drafts && rows) || o->c->mixed || g->learning >= tune.learn ? 0 : max;
     if (!o->c->mixed) g->learning++;
     return true;
@@ -691,7 +670,7 @@ static bool learn(ft_governor *g, const choice *o, int max)
  * been slow. */
 static bool time_again(const choice *o, int max)
 {
-    const ft_gov_times *t = &o->k.t[size_of(o->slots * (1 + max))];
+    const ft_gov_times *t = &o->k.t[ft_times_size(o->slots * (1 + max))];
     return o->slots == 1 && t->n < FT_GOV_SAMPLES && early(o->c) && !slow_to_resume(o);
 }
 
@@ -715,19 +694,18 @@ static void carry_out(const plan *p, ft_gov_choice *t, const int *at, int n, con
                       bool hopeless)
 {
     const bool margins = o->c->margins && !o->ngram;
-    const double none = o->k.plain, making_one = making(o, 1, o->slots);
-    const double one = (step_time(&o->k, 2 * o->slots) + making_one) / none;
+    const double none = o->k.plain, pass = making_one(o, true, o->slots);
+    const double one = (step_time(&o->k, 2 * o->slots) + pass) / none;
     const double token = margins ? p->token : 0, row = p->n ? plan_row(o, p) : row_time(o, 1);
-    bool in[TOGETHER] = {false}, led = false;
+    bool led = false;
     int k = p->passes;
-    for (int i = 0; i < p->n; i++)
-        for (int j = 0; j < n; j++) in[j] = in[j] || at[j] == p->at[i];
+    for (int i = 0; i < p->n; i++) t[p->at[i]].k = 1;
     for (int i = 0; i < n; i++) {
         ft_gov_choice *x = &t[at[i]];
         x->g->token = token;
         x->g->row = row;
-        if (!in[i]) {
-            const double loss = margins ? making_one / none : one / (1 + x->g->accept[0]) - 1;
+        if (!x->k) {
+            const double loss = margins ? pass / none : one / (1 + x->g->accept[0]) - 1;
             x->k = pause_drafting(x->g, o, hopeless, loss);
             continue;
         }
@@ -761,7 +739,7 @@ void ft_gov_choose(ft_gov_choice *t, int n, const ft_gov_costs *c, int slots)
             most = FT_MAX(most, t[i].max);
         }
     }
-    if (!m) return;
+    if (!m || (m > 1 && !affordable(&o))) return;
     if (time_again(&o, most)) {
         for (int i = 0; i < m; i++) t[at[i]].k = t[at[i]].g->k = t[at[i]].max;
     } else {
@@ -769,7 +747,7 @@ void ft_gov_choose(ft_gov_choice *t, int n, const ft_gov_costs *c, int slots)
         plan p = {.token = o.k.plain / slots};
         if (!hopeless)
             p = c->margins && !o.ngram ? plan_by_margin(t, at, m, &o)
-                                       : plan_by_average(t, at, m, &o);
+                                       : plan_by_average(t, at, m, &o, most);
         if (!promises(&p, t, &o)) p.n = 0;
         carry_out(&p, t, at, m, &o, hopeless);
     }

@@ -16,25 +16,15 @@
 #ifndef FT_ENGINE_GOVERNOR_H
 #define FT_ENGINE_GOVERNOR_H
 
-#include "base/err.h"
+#include "engine/governor_times.h"
 
 enum {
-    FT_GOV_ROWS = 64,  /* steps of up to this many rows have a class each ... */
-    FT_GOV_WIDE = 32,  /* ... and larger ones are grouped by this many */
-    FT_GOV_SIZES = 96, /* classes of step sizes: up to 1,056 rows */
-    FT_GOV_SAMPLES = 8,
     FT_GOV_MANY = 8,     /* above this many responses, costs are not measured for each class */
     FT_GOV_BATCHES = 6,  /* classes of batch size: a row costs less in a batch of one than of
                           * many */
     FT_GOV_CONTEXTS = 6, /* classes of context length, each four times the previous */
     FT_GOV_MARGINS = 6,  /* classes of logit margins */
 };
-
-typedef struct ft_gov_times {
-    float sample[FT_GOV_SAMPLES];
-    uint8_t n, at;
-    int16_t rows; /* of the last sample */
-} ft_gov_times;
 
 /* Measured costs; one per engine. */
 typedef struct ft_gov_costs {
