@@ -95,7 +95,9 @@ static ft_cuda_graph *graph_of(ft_cuda *c, const void *pass)
 static int carveout_of(const ft_cuda *c)
 {
     const int T = c->shape.T;
-    return c->cc == 90 && ((T >= 2 && T <= 4) || (T > 24 && T <= 32)) ? 72 : 0;
+    int driver = 0; /* an older one may not know the launch attribute */
+    if (c->cc != 90 || cudaDriverGetVersion(&driver) != cudaSuccess || driver < 12080) return 0;
+    return (T >= 2 && T <= 4) || (T > 24 && T <= 32) ? 72 : 0;
 }
 
 /* Relaxed mode: scratch may be allocated and kernels may be loaded during capture. */
