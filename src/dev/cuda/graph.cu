@@ -89,9 +89,10 @@ static ft_cuda_graph *graph_of(ft_cuda *c, const void *pass)
 /* ---- steps ---- */
 
 /* What shared memory does not take is L1 cache, which the rows of a product are read through. Three
- * blocks of product_stream for two to four rows need 164 of 228 KB; with more than 24 rows a second
- * block is worth less than the cache. On an H200, 27b: 4 rows 5.94 ms instead of 6.05, 32 sequences
- * 14.3 instead of 15.7; but one row 5.63 instead of 5.56, 17 sequences 12.1 instead of 10.9. */
+ * blocks of product_stream for two to four rows fit into 164 of 228 KB; with more than 24 rows a
+ * second block is worth less than the cache. On an H200, 27b: 4 rows 5.94 ms instead of 6.05, 32
+ * sequences 14.3 instead of 15.7; but one row 5.63 instead of 5.56, 17 sequences 12.1 instead
+ * of 10.9. */
 static int carveout_of(const ft_cuda *c)
 {
     const int T = c->shape.T;
