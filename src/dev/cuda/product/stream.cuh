@@ -21,7 +21,7 @@ template <class W, int MT, int NT> struct stream_shape {
         ONE = MT * NT == 1,
         BLOCKS = ONE && W::BYTES <= 2000 ? 3 : 2, /* of a multiprocessor */
         CHUNK = W::BYTES < 1024 ? 4 / MT : 1,     /* units that are copied together */
-        AHEAD = NT < 4 ? CHUNK : 1,               /* units whose rows are loaded early */
+        AHEAD = NT < 3 ? CHUNK : 1,               /* units whose rows are loaded early */
         RUN = CHUNK * W::BYTES,                   /* bytes of a tile in an entry of the ring */
         PLACE = MT * RUN,
         PLACES = !ONE              ? (3 * PLACE <= 8192 ? 3 : 2)
@@ -245,7 +245,8 @@ template <class W> static bool stream_rows(ft_cuda *c, ft_product *p, int tokens
     if (p->T <= STREAM_ROWS) return stream_launch<W, 1, 1>(c, p);
     if constexpr (stream_pairs<W>()) {
         if (tokens == 8) return stream_launch<W, 2, 1>(c, p);
-        return tokens == 16 ? stream_launch<W, 2, 2>(c, p) : stream_launch<W, 2, 4>(c, p);
+        if (tokens == 16) return stream_launch<W, 2, 2>(c, p);
+        return p->T <= 24 ? stream_launch<W, 2, 3>(c, p) : stream_launch<W, 2, 4>(c, p);
     }
     return false;
 }
