@@ -90,7 +90,7 @@ same "long contexts" $? 0
 same "five numbers of draft tokens for two lengths" "$(grep -c '^ *\(64\|200\) ' "$dir/long")" 10
 "$long" -m "$model" -l 64 -n 16 -k 0,3 -t 1 -x 1000 >"$dir/long" 2>"$dir/err"
 same "a prompt that a drafter makes slower" $? 1
-grep -q '2 runs with other ids or a slow prompt' "$dir/err"
+grep -q 'lines with other ids or a slow prompt: 1' "$dir/err"
 ok "is said" $?
 fails "no length" 'usage: long' "$long" -l 0
 # adaptive drafting relative to no drafting
