@@ -214,7 +214,7 @@ static void time_prompts(bench *b)
     ft_llm *m = open_model(b, 0);
     response r = response_new(4);
     read_text(b, m);
-    generate(b, m, WARM_UP, 0, 0, 1, &r);
+    generate(b, m, FT_MIN(b->length[0], (int)WARM_UP), 0, 0, 1, &r);
     for (int i = 0; i < b->n_length && b->ratio > 0; i++)
         for (int p = 0; p < b->prompts; p++) {
             generate(b, m, b->length[i], p, 0, 1, &r);

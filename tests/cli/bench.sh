@@ -90,9 +90,17 @@ same "long contexts" $? 0
 same "five numbers of draft tokens for two lengths" "$(grep -c '^ *\(64\|200\) ' "$dir/long")" 10
 "$long" -m "$model" -l 64 -n 16 -k 0,3 -t 1 -x 1000 >"$dir/long" 2>"$dir/err"
 same "a prompt that a drafter makes slower" $? 1
-grep -q 'lines with other ids or a slow prompt: 1' "$dir/err"
+grep -q 'lines with other ids or a slow prompt: 2' "$dir/err"
 ok "is said" $?
 fails "no length" 'usage: long' "$long" -l 0
+# acceptance over the length of the context
+context=${BUILD:-build}/bench/context
+"$context" -m "$model" -f docs/glossary.md -l 64,128 -q 2 -c 1 -t 1 >"$dir/context"
+same "acceptance after texts and in a conversation" $? 0
+same "a line without text and for each length" "$(grep -cE '^ +[0-9]+ +2 ' "$dir/context")" 3
+grep -qE '^   0- 255 ' "$dir/context"
+ok "and by position in a conversation" $?
+fails "no length" 'usage: context' "$context" -l 0
 # adaptive drafting relative to no drafting
 drafting=${BUILD:-build}/bench/drafting
 "$drafting" -m "$model" -s 1,2 -n 8 -a 0,1 -r 2 -t 1 -x 0 >"$dir/drafting"
