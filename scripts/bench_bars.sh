@@ -67,9 +67,11 @@ for s in ${streams//,/ }; do
             echo "$line"
         fi
     done <"$dir/first" >"$dir/drafting"
-    bar "drafting over none, $s streams, lowest of 9" '>=' 0.985 "$(awk '$1 ~ /^[0-9]+$/ { if (!n++ || $6 < x) x = $6 } END { print x }' "$dir/drafting")"
+    many="$s streams"
+    [ "$s" = 1 ] && many='1 stream'
+    bar "drafting over none, $many, lowest of 9" '>=' 0.985 "$(awk '$1 ~ /^[0-9]+$/ { if (!n++ || $6 < x) x = $6 } END { print x }' "$dir/drafting")"
     idle=$(awk '$1 ~ /^[0-9]+$/ { if ($8 > x) x = $8 } END { print x + 0 }' "$dir/drafting")
-    [ "$device" = cpu ] || bar "idle GPU with $s streams, most of 9, %" '<=' 10 "$idle"
+    [ "$device" = cpu ] || bar "idle GPU with $many, most of 9, %" '<=' 10 "$idle"
 done
 limits=''
 case $kind in
