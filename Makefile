@@ -12,7 +12,8 @@
 #   make install        into PREFIX (/usr/local); make uninstall removes it again
 #   make dist           build/foretoken-VERSION.tar.gz from the current commit
 #   make docs           docs/bench.md and its charts, from docs/bench/*.json
-#   make bench-check    measure again what docs/bench has of this kind of machine; fail if slower
+#   make bench-check    measure again what docs/bench has of this kind of machine; fail if slower,
+#                       or if drafting misses its bars (BARS="-d cuda" for those of a GPU)
 #   make layers         check the includes between modules and the names of types
 #   make tidy format    clang-tidy, clang-format
 #   make clean          remove build/ and build-*/
@@ -278,7 +279,7 @@ check: deps
 tests: $(TEST_BIN)
 MPI_TESTS := $(addprefix $(BUILD)/mpi/,foretoken drafting ending split lora pipeline rank_prefix images)
 VK_TESTS  := $(if $(VK_LIBS),$(if $(SAN)$(VULKAN),,$(if $(shell command -v $(GLSLANG) 2>/dev/null),$(addprefix $(BUILD)/vk/,foretoken plain delta draw))))
-check-build: all $(TEST_BIN) $(FUZZ_REPLAY) $(BUILD)/bench/page $(BUILD)/bench/long $(BUILD)/bench/drafting $(if $(MPI_LIBS),$(if $(SAN),,$(MPI_TESTS))) $(VK_TESTS)
+check-build: all $(TEST_BIN) $(FUZZ_REPLAY) $(BUILD)/bench/page $(BUILD)/bench/long $(BUILD)/bench/context $(BUILD)/bench/drafting $(if $(MPI_LIBS),$(if $(SAN),,$(MPI_TESTS))) $(VK_TESTS)
 # The program and some op tests with Vulkan, for tests/cli/vulkan.sh: src/dev/vulkan, and one source
 # file that differs.
 $(BUILD)/vk/open.o: src/dev/open.c $(BUILD)/flags
@@ -344,8 +345,8 @@ e2e: $(BUILD)/foretoken $(BUILD)/tests/serve_scripted
 	@for t in tests/e2e/*/run.sh; do BUILD=$(BUILD) bash $$t || exit 1; done
 bench-tokenize: $(BUILD)/bench/tokenize
 # Repeats the measurements of the records of this kind of machine; fails if one is 5 % slower.
-bench-check: $(BUILD)/foretoken
-	@bash scripts/bench_check.sh docs/bench $(BUILD)/foretoken
+bench-check: $(BUILD)/foretoken $(BUILD)/bench/drafting
+	@bash scripts/bench_check.sh docs/bench $(BUILD)/foretoken; checked=$$?; bash scripts/bench_bars.sh -b $(BUILD) $(BARS) docs/bench && exit $$checked
 # docs/bench.md and its charts, from the records in docs/bench
 docs: $(BUILD)/bench/page
 	@$(BUILD)/bench/page docs/bench docs

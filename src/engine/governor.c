@@ -28,7 +28,9 @@ static const struct {
     double go_on_many;            /* and to continue, with several responses */
     double credit, credit_max;    /* plain steps that drafting may lose at first, and at most */
     double debt_max;              /* and the largest debt after a step that cost more */
-    double credit_token;          /* and that every token adds: the bound of the loss */
+    double overdraft; /* plain steps that single draft tokens of a single response may overdraw the
+                       * credit by, until it is first used up */
+    double credit_token; /* and that every token adds: the bound of the loss */
 } tune = {
     .prior = 0.7,
     .margin_prior = {0.3, 0.4, 0.6, 0.8, 0.9, 0.95},
@@ -57,6 +59,7 @@ static const struct {
     .credit = 0.5,
     .credit_max = 4,
     .debt_max = 4,
+    .overdraft = 1.25,
     .credit_token = 0.005,
 };
 
@@ -69,6 +72,7 @@ void ft_gov_costs_init(ft_gov_costs *c)
     memcpy(c->margin_accept, tune.margin_prior, sizeof tune.margin_prior);
     for (int i = 0; i < FT_GOV_MARGINS; i++) c->share[i] = 1.0 / FT_GOV_MARGINS;
     c->credit = tune.credit;
+    c->overdraft = tune.overdraft;
 }
 
 void ft_gov_forget(ft_gov_costs *c)
@@ -190,11 +194,16 @@ static double next_time(const ft_gov_costs *c, int n)
 /* Drafting is paid from a credit that accepted tokens and, a little, all tokens add to, and that a
  * step does not overdraw by much: however wrong all estimates of acceptance are, drafting loses no
  * more than 0.5 % of the time and the credit of the start. Everything is charged: rows, draft
- * passes, and what a drafter reads before it drafts again. */
+ * passes, and what a drafter reads before it drafts again.
+ * The first draft tokens of an engine may be rejected by chance, and the credit of the start is
+ * worth two of them. A single response may overdraw it, until that was used up or until the credit
+ * has become as large: what it lost is paid back before the next trial, so that the bound remains.
+ */
 static void charge(ft_gov_costs *c, double seconds)
 {
     if (c->mixed || c->fixed || !(c->plain > 0)) return;
     c->credit = FT_MAX(c->credit - FT_MAX(0.0, seconds) / c->plain, -tune.debt_max);
+    if (c->credit + c->overdraft < tune.credit) c->overdraft = 0;
 }
 
 /* Responses that may not draft (slots is 0) add nothing: drafting would lose the time of others. */
@@ -203,6 +212,7 @@ static void earn(ft_gov_costs *c, int slots, int kept)
     if (c->mixed || c->fixed || !slots) return;
     const double sum = kept + tune.credit_token * (1 + kept);
     c->credit = FT_MIN(c->credit + sum / slots, tune.credit_max);
+    if (c->credit >= tune.credit + tune.overdraft) c->overdraft = 0;
 }
 
 void ft_gov_trunk(ft_gov_costs *c, int slots, int rows, double seconds)
@@ -647,7 +657,8 @@ static void limit_to_credit(ft_gov_choice *t, const int *at, int n, const choice
         const double more = FT_MAX(0.0, step_time(&o->k, o->slots + rows) - o->k.plain);
         const double read = o->ngram ? 0 : behind * o->c->deferred_s;
         const double cost = (more + making(o, most, responses) + read) / o->k.plain;
-        if (FT_MIN(cost, (most == 1 ? tune.credit : tune.credit_max) * 0.99) <= o->c->credit) break;
+        const double credit = o->c->credit + (o->slots == 1 && most == 1 ? o->c->overdraft : 0);
+        if (FT_MIN(cost, (most == 1 ? tune.credit : tune.credit_max) * 0.99) <= credit) break;
     }
     for (int i = 0; i < n; i++) t[at[i]].k = FT_MIN(t[at[i]].k, most);
 }

@@ -48,6 +48,7 @@ typedef struct ft_gov_costs {
     double share[FT_GOV_MARGINS];         /* share of draft tokens with such a margin */
     double plain;                         /* seconds of the last step if it had no draft tokens */
     double credit;     /* time that drafting may still lose, in plain steps; < 0: a debt */
+    double overdraft;  /* and that a single response may lose beyond it at the start */
     double catch_up_s; /* seconds per token that a paused draft model has to read before a trial */
     double deferred_s; /* the same for an MTP head */
 } ft_gov_costs;

@@ -147,15 +147,25 @@ static bool until(void *user, const ft_emit *e)
     return ft_now_ns() < *(const int64_t *)user;
 }
 
+/* The number of draft tokens whose steps have not been timed often enough: none, as many as
+ * possible, then one; -1: all were. How many of them are accepted does not matter. */
+static int not_timed(const ft_engine *e)
+{
+    const int drafts[] = {0, e->p.draft_max, 1};
+    for (size_t i = 0; i < FT_COUNT(drafts); i++)
+        if (e->costs.trunk[0][0][ft_times_size(1 + drafts[i])].n < TIMED_SAMPLES) return drafts[i];
+    return -1;
+}
+
 void ft_engine_time_drafts(ft_engine *e)
 {
     int32_t ids[TIMED_PROMPT];
     int64_t end = ft_now_ns() + (int64_t)(TIMED_SECONDS * 1e9);
     ft_task t = {.prompt = ids,
                  .n_prompt = TIMED_PROMPT,
-                 .max_tokens = TIMED_SAMPLES * (e->p.draft_max + 2) + 2,
+                 .max_tokens = (TIMED_SAMPLES + 2) * (e->p.draft_max + 4),
                  .top_logprobs = -1,
-                 .draft_max = e->p.draft_max,
+                 .draft_fixed = true,
                  .emit = until,
                  .user = &end};
     if (!e->drafter || !e->p.adapt || t.n_prompt + t.max_tokens >= e->p.ctx) return;
@@ -165,7 +175,9 @@ void ft_engine_time_drafts(ft_engine *e)
     ft_slot *s = ft_slot_new(e);
     ft_err err;
     if (!ft_slot_start(s, &t, &err))
-        while (ft_slot_busy(s)) ft_engine_step(e);
+        for (int n; ft_slot_busy(s) && (n = not_timed(e)) >= 0; ft_engine_step(e))
+            s->task.draft_max = n;
+    ft_slot_cancel(s);
     ft_slot_free(s);
     ft_gov_forget(&e->costs);
     e->steps = 0;

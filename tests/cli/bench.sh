@@ -83,6 +83,16 @@ if "$ft" --version | grep -q microhttpd; then
     cold -b "$dir/was"
     same "and against another test" $? 2
 fi
+# the bars of drafting: a record of this machine can only be missed where it misses a bar itself
+bars() { bash scripts/bench_bars.sh -b "${BUILD:-build}" -d cpu -t 1 -m "$model" -w "$model" -r 1 -s 1 "$@" "$dir/records" >"$dir/out"; }
+bars -o "$dir/records/bars.json"
+[ $? -le 1 ]
+ok "bars are measured" $?
+sed -i 's/lowest of 9", ">= 0.985", [0-9.]*/lowest of 9", ">= 0.985", 0.001/; s/ rows over one of one row", "\(<= [0-9.]*\)", [0-9.]*/ rows over one of one row", "\1", 1000/' "$dir/records/bars.json"
+bars
+same "bars that the record misses" $? 0
+grep -q '^0 bars missed that should be met' "$dir/out"
+ok "are not counted" $?
 # long contexts: every number of draft tokens generates the same ids
 long=${BUILD:-build}/bench/long
 "$long" -m "$model" -l 64,200 -n 16 -k 0,1,2,3,4 -t 1 -x 0 >"$dir/long"
@@ -90,9 +100,17 @@ same "long contexts" $? 0
 same "five numbers of draft tokens for two lengths" "$(grep -c '^ *\(64\|200\) ' "$dir/long")" 10
 "$long" -m "$model" -l 64 -n 16 -k 0,3 -t 1 -x 1000 >"$dir/long" 2>"$dir/err"
 same "a prompt that a drafter makes slower" $? 1
-grep -q '2 runs with other ids or a slow prompt' "$dir/err"
+grep -q 'lines with other ids or a slow prompt: 2' "$dir/err"
 ok "is said" $?
 fails "no length" 'usage: long' "$long" -l 0
+# acceptance over the length of the context
+context=${BUILD:-build}/bench/context
+"$context" -m "$model" -f docs/glossary.md -l 64,128 -q 2 -c 1 -t 1 >"$dir/context"
+same "acceptance after texts and in a conversation" $? 0
+same "a line without text and for each length" "$(grep -cE '^ +[0-9]+ +2 ' "$dir/context")" 3
+grep -qE '^   0- 255 ' "$dir/context"
+ok "and by position in a conversation" $?
+fails "no length" 'usage: context' "$context" -l 0
 # adaptive drafting relative to no drafting
 drafting=${BUILD:-build}/bench/drafting
 "$drafting" -m "$model" -s 1,2 -n 8 -a 0,1 -r 2 -t 1 -x 0 >"$dir/drafting"

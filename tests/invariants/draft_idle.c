@@ -109,6 +109,18 @@ static struct calls one_round(ft_engine *e, int draft_max, int64_t *ns)
     return calls;
 }
 
+/* When a model is opened, steps without and with draft tokens are timed, although all of these are
+ * accepted. */
+static void check_timed(const ft_engine *e)
+{
+    static const int rows[] = {1, 2, 1 + DRAFTS};
+    for (size_t i = 0; i < FT_COUNT(rows); i++) {
+        const int n = e->costs.trunk[0][0][rows[i]].n;
+        check(n >= 3, "%d steps of %d rows were timed", n, rows[i]);
+    }
+    check(e->costs.first[1].n >= 3, "%d draft passes were timed", e->costs.first[1].n);
+}
+
 /* row: what a draft token adds to a step. */
 static void check_idle(const inv_model *m, double row)
 {
@@ -121,6 +133,7 @@ static void check_idle(const inv_model *m, double row)
     sim.row = row;
     ft_engine *e = inv_engine(m, &p);
     ft_engine_time_drafts(e);
+    check_timed(e);
     for (int i = 0; i < ROUNDS; i++) {
         const struct calls off = one_round(e, 0, &ns[0]), on = one_round(e, DRAFTS, &ns[1]);
         check(off.trunk == TOKENS - 1 && off.copy == off.trunk && off.wait == off.trunk,

@@ -39,6 +39,12 @@ static const machine machines[] = {
      {0.19, 0.066},
      0.01,
      true},
+    {"Neoverse-V1, tiny Q5_K_M",
+     {1, 1.155, 1.45, 1.75, 3.2, 6.1, 12, 46},
+     0.03,
+     {0.21, 0.07},
+     0.0095,
+     true},
     {"a row costs a step", {1, 2, 3, 4, 8, 16, 32, 128}, 0, {0.3, 0.3}, 0.05, true},
     {"H200, 27b Q4_K",
      {1, 1.02, 1.04, 1.09, 1.18, 1.5, 2.3, 6},
@@ -74,6 +80,7 @@ static double pass_time(const machine *m, int n)
 typedef struct text {
     double accept;
     bool informed;
+    int unlucky; /* and so many at the start are rejected */
 } text;
 
 typedef struct stream {
@@ -92,7 +99,7 @@ typedef struct sim {
     ft_rng r;
     stream s[STREAMS];
     double seconds, plain;
-    int64_t tokens;
+    int64_t tokens, drafted;
 } sim;
 
 static double noisy(sim *w, double t)
@@ -103,7 +110,7 @@ static double noisy(sim *w, double t)
 /* One draft token of a stream; false: it drafts no further. */
 static bool draft_one(sim *w, stream *s, int most)
 {
-    const bool hit = ft_rng_f64(&w->r) < w->t.accept;
+    const bool hit = w->drafted++ >= w->t.unlucky && ft_rng_f64(&w->r) < w->t.accept;
     const bool sure =
         w->t.informed ? ft_rng_f64(&w->r) < (hit ? 0.8 : 0.2) : ft_rng_f64(&w->r) < 0.5;
     ft_gov_next next = FT_GOV_MORE;
@@ -215,27 +222,33 @@ static void warm_up(sim *w)
 
 enum { SEEDS = 2 };
 
-/* Speed relative to no drafting over n tokens of each stream, the mean of a few runs. */
-static double relative(const machine *m, text t, int streams, int length, double noise, int n)
+/* Speed relative to no drafting over n tokens of each stream, from the start of an engine. */
+static double one_run(const machine *m, text t, int streams, int length, double noise, int n,
+                      uint64_t seed)
 {
     static sim w;
     const double plain = step_time(m, streams, streams) * (1 + noise / 2) / streams;
-    double sum = 0;
-    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        w = (sim){.m = m, .t = t, .streams = streams, .length = length, .noise = noise};
-        w.r = (ft_rng){seed};
-        warm_up(&w);
-        for (int i = 0; i < streams; i++) {
-            start(&w, &w.s[i]);
-            w.s[i].left -= i * 5 % length; /* they do not end together */
-        }
-        while (w.tokens < (int64_t)n * streams) {
-            ft_gov_step(&w.c, 100 * streams, false, false);
-            draft(&w);
-            verify(&w);
-        }
-        sum += (double)w.tokens * plain / w.seconds;
+    w = (sim){.m = m, .t = t, .streams = streams, .length = length, .noise = noise};
+    w.r = (ft_rng){seed};
+    warm_up(&w);
+    for (int i = 0; i < streams; i++) {
+        start(&w, &w.s[i]);
+        w.s[i].left -= i * 5 % length; /* they do not end together */
     }
+    while (w.tokens < (int64_t)n * streams) {
+        ft_gov_step(&w.c, 100 * streams, false, false);
+        draft(&w);
+        verify(&w);
+    }
+    return (double)w.tokens * plain / w.seconds;
+}
+
+/* The mean of a few runs. */
+static double relative(const machine *m, text t, int streams, int length, double noise, int n)
+{
+    double sum = 0;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++)
+        sum += one_run(m, t, streams, length, noise, n, seed);
     return sum / SEEDS;
 }
 
@@ -250,7 +263,7 @@ static int one_row(const machine *m, bool informed, bool noise, int length, int 
         printf("%-26s %s %s %2d tokens %2d streams:", m->name, informed ? "informed" : "-       ",
                noise ? "noise" : "-    ", length, n);
     for (int a = 0; a < 10; a++) {
-        const text t = {a * 0.1, informed};
+        const text t = {.accept = a * 0.1, .informed = informed};
         const double x = relative(m, t, n, length, noise ? 0.1 : 0, 192);
         if (print) printf(" %.3f%s", x, x < 0.985 ? "!" : " ");
         bad += x < 0.985;
@@ -280,11 +293,24 @@ static void never_slower(void **state)
 static void faster_where_it_can_be(void **state)
 {
     (void)state;
-    const text good = {0.9, false};
+    const text good = {.accept = 0.9};
     assert_true(relative(&machines[0], good, 1, 32, 0, 192) > 1.5);
-    assert_true(relative(&machines[3], good, 1, 32, 0, 192) > 2.3);
-    assert_true(relative(&machines[3], good, 8, 32, 0, 192) > 1.4);
-    assert_true(relative(&machines[4], good, 32, 32, 0, 192) > 1.3);
+    assert_true(relative(&machines[4], good, 1, 32, 0, 192) > 2.3);
+    assert_true(relative(&machines[4], good, 8, 32, 0, 192) > 1.4);
+    assert_true(relative(&machines[5], good, 32, 32, 0, 192) > 1.3);
+}
+
+/* Two rejected draft tokens at the start of an engine do not end drafting that is worthwhile: not
+ * in more than one engine of five. */
+static void unlucky_start(void **state)
+{
+    (void)state;
+    enum { ENGINES = 400 };
+    const text t = {.accept = 0.6, .unlucky = 2};
+    int slow = 0;
+    for (uint64_t seed = 1; seed <= ENGINES; seed++)
+        slow += one_run(&machines[2], t, 1, 96, 0.1, 480, seed) < 1.05;
+    if (slow > ENGINES / 5) fail_msg("%d of %d engines hardly draft", slow, ENGINES);
 }
 
 int main(int argc, char **argv)
@@ -295,6 +321,7 @@ int main(int argc, char **argv)
         return 0;
     }
     const struct CMUnitTest tests[] = {cmocka_unit_test(never_slower),
-                                       cmocka_unit_test(faster_where_it_can_be)};
+                                       cmocka_unit_test(faster_where_it_can_be),
+                                       cmocka_unit_test(unlucky_start)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
