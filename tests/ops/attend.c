@@ -214,7 +214,8 @@ static void limit_scratch(ft_optest *t, int rows, int positions)
     if (t->dev->reserve(t->dev, &l, &err)) t_fail(t, "reserve", 0);
 }
 
-/* A row's result does not depend on the other rows: the rows of a span one step at a time. */
+/* A row's result does not depend on the other rows: the rows of a span one step at a time. Queries
+ * have gates, which a device may apply to the result at once. */
 static void attend_alone(ft_optest *t, const int *n)
 {
     const int H = n[0], G = n[1], d = n[2], past = n[7], rows = n[8];
@@ -224,16 +225,18 @@ static void attend_alone(ft_optest *t, const int *n)
     spans(t, &s, 1, pages);
     const ft_kv kv = cache(t, n[3], n[4], G, d, pages);
     fill_past(t, &kv, &s, 1);
-    ft_mat q = t_uniform(t, rows, H * d, -2, 2), k = t_uniform(t, rows, G * d, -1, 1);
+    ft_mat q = t_uniform(t, rows, 2 * H * d, -2, 2), k = t_uniform(t, rows, G * d, -1, 1);
     ft_mat o = t_output(t, rows, H * d), o2 = t_output(t, rows, H * d);
     const ft_attn p = {.scale = 0.3f, .window = n[5], .first = n[6]};
     t->step->kv = &kv;
     t_begin(t);
     ft_kv_put(t->step, 0, ft_heads(k, 0, G, d, d), ft_heads(k, 0, G, d, d));
-    ft_attend(t->step, 0, ft_heads(o, 0, H, d, d), ft_heads(q, 0, H, d, d), p);
+    ft_attend(t->step, 0, ft_heads(o, 0, H, d, d), ft_heads(q, 0, H, d, 2 * d), p);
+    ft_sigmoid_mul(t->step, ft_heads(o, 0, H, d, d), ft_heads(q, d, H, d, 2 * d));
     t_run(t);
     const ft_batch all = t->batch;
     for (int r = 0; r < rows; r++) {
+        const ft_mat own = ft_rows(q, r, 1), to = ft_heads(ft_rows(o2, r, 1), 0, H, d, d);
         const ft_span span = {.n = 1, .start = past + r};
         const int32_t zero = 0;
         t->batch.T = t->batch.n_out = 1;
@@ -242,8 +245,8 @@ static void attend_alone(ft_optest *t, const int *n)
         t->batch.span_of = t_ints(t, &zero, 1);
         t->batch.span = t_keep(t, &span, sizeof span);
         t_begin(t);
-        ft_attend(t->step, 0, ft_heads(ft_rows(o2, r, 1), 0, H, d, d),
-                  ft_heads(ft_rows(q, r, 1), 0, H, d, d), p);
+        ft_attend(t->step, 0, to, ft_heads(own, 0, H, d, 2 * d), p);
+        ft_sigmoid_mul(t->step, to, ft_heads(own, d, H, d, 2 * d));
         t->dev->commit(t->dev);
     }
     if (n[9]) limit_scratch(t, 0, 0);

@@ -1,6 +1,10 @@
 /* KV cache and attention. */
 #include "dev/vulkan/vulkan.h"
 
+#include <string.h>
+
+enum attend_flags { OUTPUT_ROWS = 1, AHEAD = 2, WINDOW_SPACE = 4, GATED = 8 }; /* fold.glsl */
+
 enum {
     RANGE = 512,            /* fold.glsl */
     SPLITS = 64,            /* workgroups that share a row's ranges, at most */
@@ -63,7 +67,7 @@ static void attend_piece(ft_vk *v, attend_args a, const ft_kv *kv, int T, uint64
     a.v_page = (uint32_t)kv->v_page;
     a.k_row = (uint32_t)kv->k_row;
     a.v_row = (uint32_t)kv->v_row;
-    a.flags |= kv->space == FT_SPACE_WINDOW ? 4 : 0;
+    a.flags |= kv->space == FT_SPACE_WINDOW ? WINDOW_SPACE : 0;
     a.part = pieces;
     const bool split = v->shape.ctx > RANGE && a.piece != 2 && T <= SPLIT_ROWS && a.ranges > 1 &&
                        bytes <= PART_BYTES;
@@ -95,7 +99,7 @@ void ft_vk_attend(ft_dev *d, ft_mat o, ft_mat q, const ft_kv *kv, ft_attn p)
                      .scale = p.scale,
                      .window = p.window,
                      .first = p.first,
-                     .flags = (p.out ? 1 : 0) | (p.ahead ? 2 : 0),
+                     .flags = (p.out ? OUTPUT_ROWS : 0) | (p.ahead ? AHEAD : 0),
                      .group = q.H / kv->G,
                      .ranges = (v->batch.pages_per_seq * FT_PAGE_ROWS + RANGE - 1) / RANGE,
                      .rows = q.T};
@@ -117,4 +121,24 @@ void ft_vk_attend(ft_dev *d, ft_mat o, ft_mat q, const ft_kv *kv, ft_attn p)
         uint64_t part;
     } join = {a.o, pieces};
     FT_VK_RUN(v, FT_VK_JOIN, FT_VK_SPEC(0), join, (size_t)q.H, (size_t)q.T, 1);
+}
+
+bool ft_vk_attend_gate(ft_vk *v, ft_mat y, ft_mat g)
+{
+    ft_vk_command *c = v->cmd && v->n_list ? &v->list[v->n_list - 1] : NULL;
+    const ft_vk_mat to = ft_vk_mat_of(y), gate = ft_vk_mat_of(g);
+    attend_args a;
+    if (!c || c->kind != FT_VK_DISPATCH) return false;
+    const ft_vk_shader s = c->pipeline->shader;
+    if (s != FT_VK_FOLD && ((s != FT_VK_ATTEND && s != FT_VK_ATTEND_COOP) || c->pipeline->spec[3]))
+        return false;
+    memcpy(&a, c->push, sizeof a);
+    ft_vk_mat beside = a.q; /* a query's gate follows it */
+    beside.p += (uint64_t)a.q.d * sizeof(float);
+    if (a.piece || a.flags & GATED || a.rows != y.T || memcmp(&a.o, &to, sizeof to) ||
+        memcmp(&beside, &gate, sizeof gate))
+        return false;
+    a.flags |= GATED;
+    memcpy(c->push, &a, sizeof a);
+    return true;
 }

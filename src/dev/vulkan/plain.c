@@ -39,7 +39,7 @@ void ft_vk_act_mul_by(ft_vk *v, ft_mat y, ft_mat g, ft_mat u, ft_act act, ft_mat
 void ft_vk_sigmoid_mul(ft_dev *d, ft_mat y, ft_mat g)
 {
     const each_args a = {.y = ft_vk_mat_of(y), .x = ft_vk_mat_of(g)};
-    each((ft_vk *)d, FT_VK_SIGMOID_MUL, &a, y.T);
+    if (!ft_vk_attend_gate((ft_vk *)d, y, g)) each((ft_vk *)d, FT_VK_SIGMOID_MUL, &a, y.T);
 }
 
 void ft_vk_add(ft_dev *d, ft_mat y, ft_mat x, float scale)

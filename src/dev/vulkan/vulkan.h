@@ -387,6 +387,8 @@ void ft_vk_centroid_head(ft_dev *d, ft_mat y, ft_mat x, ft_mat score, const ft_w
 
 void ft_vk_kv_put(ft_dev *d, const ft_kv *kv, ft_mat k, ft_mat v);
 void ft_vk_attend(ft_dev *d, ft_mat o, ft_mat q, const ft_kv *kv, ft_attn p);
+/* Lets attention apply the gates of its queries, if it was the last op; false: it cannot. */
+bool ft_vk_attend_gate(ft_vk *v, ft_mat y, ft_mat g);
 
 void ft_vk_conv(ft_dev *d, ft_mat y, ft_mat u, ft_vec w, const ft_delta *s);
 void ft_vk_delta_rule(ft_dev *d, ft_mat o, ft_mat y, ft_mat a, ft_mat b, ft_vec A, ft_vec dt,

@@ -262,7 +262,8 @@ void join_range(int i, int tile, int warp, int g, int t, inout float whole_top, 
             const float old = before ? to.v[column] : 0.0;
             precise float v = old * p + value_at(i, c, j) * q;
             if (!now) v = old;
-            to.v[column] = v * inverse;
+            precise float result = v * inverse;
+            to.v[column] = last ? gated(result, at.x, at.y, column) : result;
         }
 }
 
