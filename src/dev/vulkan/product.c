@@ -273,6 +273,7 @@ void ft_vk_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, bool acc)
     ft_vk *v = (ft_vk *)d;
     uint64_t halves = 0;
     if (coop(v, w) && x.T > FEW && !(halves = halves_of(v, x, FT_VK_SCRATCH_HALVES))) return;
+    ft_vk_beside_conv(v, y);
     ft_vk_barrier(v);
     linear(v, y, x, w, acc, halves);
 }

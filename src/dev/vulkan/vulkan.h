@@ -31,6 +31,7 @@ typedef enum ft_vk_shader {
     FT_VK_CONV,
     FT_VK_DELTA,
     FT_VK_DELTA_SHUFFLE,
+    FT_VK_DELTA_CONV,
     FT_VK_DRAW,
     FT_VK_DRAW_ROW,
     FT_VK_PACK,
@@ -78,7 +79,7 @@ typedef enum ft_vk_scratch_id {
 enum {
     FT_VK_RING = 8,       /* command buffers, and staging buffers of batches */
     FT_VK_SPECS = 8,      /* maximum specialisation constants of a shader */
-    FT_VK_PUSH = 128,     /* bytes of push constants that every device has */
+    FT_VK_PUSH = 192,     /* bytes of push constants, at most; every device has 128 */
     FT_VK_KEPT = 2048,    /* maximum recorded steps that are submitted again */
     FT_VK_GRID = 32768,   /* largest grid in x that is used; devices have 65535 at least */
     FT_VK_EXPERTS = 2048, /* plan.comp */
@@ -394,8 +395,12 @@ void ft_vk_conv(ft_dev *d, ft_mat y, ft_mat u, ft_vec w, const ft_delta *s);
 void ft_vk_delta_rule(ft_dev *d, ft_mat o, ft_mat y, ft_mat a, ft_mat b, ft_vec A, ft_vec dt,
                       const ft_delta *s);
 
-/* Lets the delta rule compute this gated norm, if it was the last op; false: it cannot. */
+/* Lets the delta rule compute this gated norm, and the convolution before it where that is
+ * possible, if it was the last op; false: it cannot. */
 bool ft_vk_delta_norm(ft_vk *v, ft_mat y, ft_mat o, ft_mat z, ft_vec w, float eps);
+/* Before a product with the result y: it does not depend on the state of a convolution, if that was
+ * written last. */
+void ft_vk_beside_conv(ft_vk *v, ft_mat y);
 
 void ft_vk_draw(ft_dev *d, ft_drawn *y, ft_mat x);
 
