@@ -17,25 +17,35 @@ enum {
 void ft_vk_kv_put(ft_dev *d, const ft_kv *kv, ft_mat k, ft_mat v)
 {
     ft_vk *dev = (ft_vk *)d;
-    const struct {
+    struct {
         ft_vk_mat k, v;
-        uint64_t k_to, v_to, mean, batch;
+        uint64_t k_to, v_to, mean, batch, cs, w;
         uint32_t k_page, v_page, k_row, v_row;
-        int32_t space;
-    } a = {ft_vk_mat_of(k),
-           ft_vk_mat_of(v),
-           ft_vk_address(kv->k),
-           ft_vk_address(kv->v),
-           ft_vk_address(kv->mean),
-           dev->batch_mem.address,
-           (uint32_t)kv->k_page,
-           (uint32_t)kv->v_page,
-           (uint32_t)kv->k_row,
-           (uint32_t)kv->v_row,
-           kv->space};
+        int32_t space, cs_rs, rot;
+    } a = {.k = ft_vk_mat_of(k),
+           .v = ft_vk_mat_of(v),
+           .k_to = ft_vk_address(kv->k),
+           .v_to = ft_vk_address(kv->v),
+           .mean = ft_vk_address(kv->mean),
+           .batch = dev->batch_mem.address,
+           .k_page = (uint32_t)kv->k_page,
+           .v_page = (uint32_t)kv->v_page,
+           .k_row = (uint32_t)kv->k_row,
+           .v_row = (uint32_t)kv->v_row,
+           .space = kv->space};
+    ft_vk_rotation r;
+    uint32_t eps = 0;
+    const bool rope = ft_vk_take_rotation(dev, k, v, &r);
+    if (rope) {
+        memcpy(&eps, &r.eps, sizeof eps);
+        a.cs = r.cs.p;
+        a.cs_rs = r.cs.rs;
+        a.rot = r.cs.H * r.cs.d;
+        a.w = r.w;
+    }
     assert(kv->d <= FT_VK_HEAD);
-    FT_VK_RUN(dev, FT_VK_KV_PUT, FT_VK_SPEC(kv->kt, kv->vt, (uint32_t)kv->d), a, 2 * (size_t)kv->G,
-              (size_t)k.T, 1);
+    FT_VK_RUN(dev, FT_VK_KV_PUT, FT_VK_SPEC(kv->kt, kv->vt, (uint32_t)kv->d, rope, eps), a,
+              2 * (size_t)kv->G, (size_t)k.T, 1);
 }
 
 /* Push constants of attend.comp, attend_coop.comp and fold.comp. */

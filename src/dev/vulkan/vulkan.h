@@ -154,6 +154,13 @@ typedef struct ft_vk_normed {
     uint32_t threads; /* WG of norm.comp; 0: the last command is something else */
 } ft_vk_normed;
 
+/* A norm and rotation of keys that kv_put.comp computes. */
+typedef struct ft_vk_rotation {
+    ft_vk_mat cs;
+    uint64_t w;
+    float eps;
+} ft_vk_rotation;
+
 /* A recorded step. */
 typedef struct ft_vk_step {
     const void *pass;
@@ -346,6 +353,8 @@ void ft_vk_rmsnorm(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps);
 void ft_vk_rope_angles(ft_dev *d, ft_mat cs, const ft_rope *r);
 ft_vk_normed ft_vk_norm_of(const ft_vk *v, ft_mat x);
 void ft_vk_norm_rope(ft_dev *d, ft_mat x, ft_vec w, float eps, ft_mat cs);
+/* Takes the norm and rotation of keys off the list if that was the last op: kv_put computes it. */
+bool ft_vk_take_rotation(ft_vk *v, ft_mat k, ft_mat values, ft_vk_rotation *r);
 void ft_vk_act_mul(ft_dev *d, ft_mat y, ft_mat g, ft_mat u, ft_act act);
 void ft_vk_sigmoid_mul(ft_dev *d, ft_mat y, ft_mat g);
 void ft_vk_add(ft_dev *d, ft_mat y, ft_mat x, float scale);
