@@ -25,6 +25,7 @@ typedef struct delta_conv_args {
 
 /* What a dispatch of conv.comp computes. */
 enum ft_vk_conv_part { CONV_ROWS, CONV_WINDOW, CONV_FEW, CONV_STATE };
+enum { CONV_EACH = 8 }; /* rows of an invocation, of many */
 
 void ft_vk_conv(ft_dev *d, ft_mat y, ft_mat u, ft_vec w, const ft_delta *s)
 {
@@ -44,7 +45,8 @@ void ft_vk_conv(ft_dev *d, ft_mat y, ft_mat u, ft_vec w, const ft_delta *s)
         FT_VK_RUN(v, FT_VK_CONV, FT_VK_SPEC(CONV_FEW, taps), a, columns, (size_t)v->shape.S, 1);
         return;
     }
-    FT_VK_RUN(v, FT_VK_CONV, FT_VK_SPEC(CONV_ROWS, taps), a, columns, (size_t)u.T, 1);
+    FT_VK_RUN(v, FT_VK_CONV, FT_VK_SPEC(CONV_ROWS, taps), a, columns,
+              ft_vk_groups((size_t)u.T, CONV_EACH), 1);
     FT_VK_RUN(v, FT_VK_CONV, FT_VK_SPEC(CONV_WINDOW, taps), a, columns, (size_t)v->shape.S, 1);
 }
 

@@ -230,6 +230,7 @@ void ft_vk_gated_norm(ft_dev *d, ft_mat y, ft_mat o, ft_mat z, ft_vec w, float e
                          .z = ft_vk_mat_of(z),
                          .w = ft_vk_address(w.p),
                          .eps = eps};
+    assert(y.d == o.d && z.d == o.d);
     if (ft_vk_delta_norm((ft_vk *)d, y, o, z, w, eps)) return;
     norm(d, FT_VK_GATED, &a, o.T);
 }
