@@ -4,8 +4,7 @@
  * next block are loaded before those of this one are used.
  *
  * With experts (PLANNED), the rows are pairs of a row and one of its K experts, sorted by expert
- * (plan.comp). Of gate and up, a workgroup computes the same tile of
- * both and joins them. */
+ * (plan.comp). Of gate and up, a workgroup computes the same tile of both and joins them. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
