@@ -419,7 +419,6 @@ ft_status ft_dev_vulkan(ft_dev **out, int index, ft_err *err)
     }
     ft_vk_coop_check(v);
     const char *fetch = getenv("FT_VK_FETCH"); /* TEMPORARY: KiB beside norms, beside others */
-    v->fetch_norm = getenv("FT_VK_NORM") != NULL;
     v->fetch[0] = fetch ? (size_t)atoi(fetch) << 10 : 0;
     v->fetch[1] = fetch && strchr(fetch, ',') ? (size_t)atoi(strchr(fetch, ',') + 1) << 10 : 0;
     v->multiprocessors = multiprocessors(v);

@@ -172,23 +172,15 @@ static uint32_t share_of(const ft_weight *w)
 static void one(ft_vk *v, coop_args *a, const ft_weight *w, size_t pairs, int experts)
 {
     enum { RESIDENT = 3, MANY = 4 }; /* workgroups that a multiprocessor holds; times as many */
+    const bool fours = a->x % 16 == 0 && a->x_rs % 4 == 0;
     const uint32_t share = share_of(w);
     const size_t tiles = ft_vk_groups((size_t)a->n, 16 * (8 / share));
     const size_t most = (size_t)RESIDENT * v->multiprocessors;
     const size_t each = most && !experts && tiles > MANY * most ? ft_vk_groups(tiles, most) : 1;
-    const uint32_t norm = experts ? 0 : v->norm.threads;
-    uint32_t eps = 0;
-    if (norm) {
-        a->x = v->norm.x;
-        a->plan = v->norm.w;
-        memcpy(&eps, &v->norm.eps, sizeof eps);
-    }
-    const bool fours = a->x % 16 == 0 && a->x_rs % 4 == 0;
     a->rows = 1;
-    ft_vk_dispatch(
-        v, FT_VK_ONE,
-        FT_VK_SPEC(w->type, share, a->up ? 2 : 1, fours, (uint32_t)experts, v->order, norm, eps), a,
-        sizeof *a, FT_MIN(ft_vk_groups(tiles, each), (size_t)FT_VK_GRID), pairs, 1);
+    ft_vk_dispatch(v, FT_VK_ONE,
+                   FT_VK_SPEC(w->type, share, a->up ? 2 : 1, fours, (uint32_t)experts, v->order), a,
+                   sizeof *a, FT_MIN(ft_vk_groups(tiles, each), (size_t)FT_VK_GRID), pairs, 1);
 }
 
 /* Groups of up to 8 nt rows, with one matrix or a pair of them. */
@@ -291,21 +283,14 @@ static void linear(ft_vk *v, ft_mat y, ft_mat x, const ft_weight *w, bool acc, u
     few(v, &a, w, groups_of_eight(x.T), 1, NO_EXPERTS);
 }
 
-/* Whether a product of a row can compute the norm of it. */
-static bool can_norm(const ft_vk *v, const ft_weight *w)
+/* Before products of x with plain weights: if its norm was the last op, they compute it themselves
+ * and run at the same time. */
+static void start_plain(ft_vk *v, const ft_product_out *o, int n, ft_mat x)
 {
-    enum { AHEAD = 32 }; /* blocks of a row in one.comp */
-    const int blocks = w->k / COOP_BLOCK;
-    return coop(v, w) ? v->fetch_norm && blocks > 4 && blocks <= AHEAD : w->k % 8 == 0;
-}
-
-/* Before products of x: if its norm was the last op, they compute it themselves and run at the same
- * time. */
-static void start(ft_vk *v, const ft_product_out *o, int n, ft_mat x)
-{
-    if (ft_vk_address(x.p) % 16 == 0 && x.rs % 4 == 0) v->norm = ft_vk_norm_of(v, x);
+    if (ft_vk_address(x.p) % 16 == 0 && x.rs % 4 == 0 && ft_mat_cols(x) % 8 == 0)
+        v->norm = ft_vk_norm_of(v, x);
     for (int i = 0; i < n; i++) /* the input of the norm is still read */
-        if (ft_vk_address(o[i].y.p) == v->norm.x || !can_norm(v, o[i].w)) v->norm.threads = 0;
+        if (ft_vk_address(o[i].y.p) == v->norm.x) v->norm.threads = 0;
     if (v->norm.threads)
         ft_vk_beside(v);
     else
@@ -319,7 +304,10 @@ void ft_vk_linears(ft_dev *d, const ft_product_out *o, int n, ft_mat x)
     uint64_t halves = 0;
     for (int i = 0; i < n; i++) some = some || coop(v, o[i].w);
     if (some && x.T > FEW && !(halves = halves_of(v, x, FT_VK_SCRATCH_HALVES))) return;
-    start(v, o, n, x);
+    if (some)
+        ft_vk_barrier(v);
+    else
+        start_plain(v, o, n, x);
     for (int i = 0; i < n; i++) linear(v, o[i].y, x, o[i].w, false, halves);
     size_t done = 0;
     if (x.T <= 8)
@@ -385,9 +373,8 @@ void ft_vk_glu(ft_dev *d, ft_mat y, ft_mat u, ft_mat x, const ft_weight *gate, c
     const ft_product_out o[] = {{y, gate}, {u, up}};
     if (can_join(v, gate, up, x.T)) {
         const pair p = pair_of(gate, up, act);
-        start(v, o, 2, x);
+        ft_vk_barrier(v);
         linear_pair(v, y, x, &p);
-        v->norm.threads = 0;
         size_t done = 0;
         if (x.T <= 8) fetch(v, gate, &done);
         if (x.T <= 8) fetch(v, up, &done);

@@ -240,8 +240,7 @@ typedef struct ft_vk {
     ft_vk_pipelines pipelines[FT_VK_SHADERS];
     ft_vk_pipelines fresh; /* those that have not been compiled yet */
 
-    size_t fetch[2];   /* TEMPORARY */
-    bool fetch_norm;   /* TEMPORARY */
+    size_t fetch[2]; /* TEMPORARY */
     ft_vk_normed norm; /* product.c: of the products being recorded */
 
     uint64_t grid; /* address of the tables of quant/grids.h */

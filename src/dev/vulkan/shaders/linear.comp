@@ -32,7 +32,6 @@ const int STEPS = COLS > 2 ? 1 : TYPE == F32_T ? 4 : TYPE == BF16_T ? 4 : 1;
 shared float part[4 * 1024];
 const int WG = 128;
 #include "reduce.glsl"
-#include "row_norm.glsl"
 
 layout(buffer_reference, scalar, buffer_reference_align = 4) buffer Tiles {
     int n, pad;
@@ -86,6 +85,35 @@ void decode(ADDRESS row, int k)
     }
 }
 
+/* 1 / rms of the row with the sums of norm.comp: an invocation has those of OWN ones there. */
+float row_inv_rms(F32 x)
+{
+    const int me = int(gl_LocalInvocationIndex);
+    const int OWN = NORM > 128 ? NORM / 128 : 1, TURNS = NORM > 512 ? 1 : 4;
+    float sum[8], own[8];
+    [[unroll]] for (int q = 0; q < OWN; q++) sum[q] = 0.0;
+    for (int first = 0; first < a.k; first += TURNS * NORM) {
+        [[unroll]] for (int i = 0; i < TURNS * OWN; i++) {
+            const int c = first + 128 * i + me;
+            own[i] = c < a.k ? x.v[c] : 0.0;
+        }
+        [[unroll]] for (int i = 0; i < TURNS * OWN; i++)
+            sum[i % OWN] = fma(own[i], own[i], sum[i % OWN]);
+    }
+    [[unroll]] for (int s = OWN / 2; s > 0; s /= 2)
+        [[unroll]] for (int q = 0; q < s; q++) {
+            precise float both = sum[q] + sum[q + s];
+            sum[q] = both;
+        }
+    return 1.0 / sqrt(wg_sum(sum[0]) / float(a.k) + a.eps);
+}
+
+vec4 normed(vec4 x, vec4 gain)
+{
+    precise vec4 v = x * inv_rms * gain;
+    return v;
+}
+
 /* The columns [k, k + 8) of all outputs and rows. */
 void multiply(ADDRESS w, int row0, int k)
 {
@@ -97,8 +125,8 @@ void multiply(ADDRESS w, int row0, int k)
             hi[c] = p.v[1];
             if (NORM != 0) {
                 V4 gain = V4(a.gain + 4ul * uint64_t(k));
-                lo[c] = normed(lo[c], inv_rms, gain.v[0]);
-                hi[c] = normed(hi[c], inv_rms, gain.v[1]);
+                lo[c] = normed(lo[c], gain.v[0]);
+                hi[c] = normed(hi[c], gain.v[1]);
             }
         } else {
             lo[c] = vec4(x_at(x[c], k), x_at(x[c], k + 1), x_at(x[c], k + 2), x_at(x[c], k + 3));
@@ -135,7 +163,7 @@ void main()
     [[unroll]] for (int c = 0; c < COLS; c++)
         x[c] = a.x + 4ul * uint64_t(max(col[c], 0) / a.K) * uint64_t(a.x_rs);
     [[unroll]] for (int i = 0; i < ROWS * COLS; i++) acc[i] = 0.0;
-    if (NORM != 0) inv_rms = row_inv_rms(F32(x[0]), a.k, a.eps);
+    if (NORM != 0) inv_rms = row_inv_rms(F32(x[0]));
     int k = 8 * lane;
     for (; k + 256 * (STEPS - 1) < a.k; k += 256 * STEPS)
         [[unroll]] for (int u = 0; u < STEPS; u++) multiply(w, row0, k + 256 * u);

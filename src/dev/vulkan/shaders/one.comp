@@ -7,10 +7,7 @@
  * With experts (DIRECT), the row is that of a pair of a row and one of its K experts. Where the
  * experts are being chosen at the same time (ROUTED, select.comp), every workgroup finds its own in
  * the scores of the router. Of gate and up, a workgroup computes the same tile of both and joins
- * them.
- *
- * The row may be normed here (NORM), while the first weights are being loaded: then all of its
- * columns are converted first, and x is the input of the norm. */
+ * them. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
@@ -20,12 +17,7 @@ layout(constant_id = 1) const int SHARE = 8;
 layout(constant_id = 2) const int MATRICES = 1; /* 2: gate and up */
 layout(constant_id = 3) const bool FOURS = true; /* x can be read in fours */
 layout(constant_id = 4) const int EXPERTS = 0;
-layout(constant_id = 6) const int NORM = 0;    /* the WG of norm.comp; 0: no norm */
-layout(constant_id = 7) const float EPS = 0.0; /* of the norm, whose weights are at a.plan */
 layout(local_size_x = 256) in;
-const int WG = 256;
-#include "reduce.glsl"
-#include "row_norm.glsl"
 #define ROW_GROUP int(gl_WorkGroupID.y)
 #include "coop_rows.glsl"
 const int NUMBERS = EXPERTS == ROUTED ? 512 : 4;
@@ -41,8 +33,7 @@ struct Raw {
 const int TILES = 8 / SHARE; /* of a workgroup at the same time */
 const int KEPT = 8;          /* times */
 shared float part[KEPT * MATRICES * 128];
-const int AHEAD = NORM != 0 ? 4 : 1; /* blocks of a subgroup whose columns of x are there at once */
-shared uvec4 words[AHEAD * 256];
+shared uvec4 words[256];
 shared int finalist[EXPERTS == ROUTED ? 256 : 1], chosen;
 
 ADDRESS row[2], x;
@@ -66,10 +57,8 @@ uvec4 halves(vec4 lower, vec4 upper)
 
 void load_head(int b, int t)
 {
-    if (NORM == 0) {
-        raw.x[0] = floats(x + 1024ul * uint64_t(b));
-        raw.x[1] = floats(x + 1024ul * uint64_t(b) + 128ul);
-    }
+    raw.x[0] = floats(x + 1024ul * uint64_t(b));
+    raw.x[1] = floats(x + 1024ul * uint64_t(b) + 128ul);
     [[unroll]] for (int i = 0; i < 2; i++) raw.head[i] = head_at(row[i] + uint64_t(b * BLOCK), t);
 }
 
@@ -90,30 +79,14 @@ void load(int b, int t)
     load_codes(b, 1, t);
 }
 
-/* Normed columns of the subgroup's blocks. */
-void norm_columns(int own, int blocks)
-{
-    const float r = row_inv_rms(F32(a.x), a.k, EPS);
-    const ADDRESS gain = a.plan + (x - a.x);
-    for (int i = 0; own + PARTS * i < blocks; i++) {
-        const uint64_t at = 1024ul * uint64_t(own + PARTS * i);
-        words[256u * uint(i) + 32u * gl_SubgroupID + gl_SubgroupInvocationID] =
-            halves(normed(floats(x + at), r, floats(gain + at)),
-                   normed(floats(x + at + 128ul), r, floats(gain + at + 128ul)));
-    }
-    subgroupMemoryBarrierShared();
-    subgroupBarrier();
-}
-
-/* at: of the columns of the block in `words`. */
-void multiply(Raw r, Factor f0, Factor f8, int at, int h, int t)
+void multiply(Raw r, Factor f0, Factor f8, int h, int t)
 {
     [[unroll]] for (int j = 0; j < 4; j++) {
         const uint w0 = r.codes[h][j], w8 = r.codes[2 + h][j];
         const uint h0 = high_of(r.high[0], h, j, t), h8 = high_of(r.high[1], h, j, t);
         const uint u0 = TYPE == Q8_0 ? r.upper[h][j] : w0;
         const uint u8 = TYPE == Q8_0 ? r.upper[2 + h][j] : w8;
-        const uvec4 v = words[at + 16 * h + 4 * j + t];
+        const uvec4 v = words[gl_SubgroupID * 32u + uint(16 * h + 4 * j + t)];
         acc = coop_mul_add(weights(w0, w8, h0, h8, false, f0, f8),
                            operand_b(unpackFloat2x16(v.x), unpackFloat2x16(v.y)), acc);
         acc = coop_mul_add(weights(u0, u8, h0, h8, true, f0, f8),
@@ -121,24 +94,19 @@ void multiply(Raw r, Factor f0, Factor f8, int at, int h, int t)
     }
 }
 
-/* Multiplies block b, which is loaded, and loads block `next` of `row`, unless that is negative. */
-void multiply_block(int b, int next, int t)
+/* Multiplies the block that is loaded, and loads block `next` of `row`, unless that is negative. */
+void multiply_block(int next, int t)
 {
     const Raw r = raw;
-    const int at = 32 * int(gl_SubgroupID) + (NORM != 0 ? b / PARTS * 256 : 0);
     Factor f[4];
-    if (NORM == 0) {
-        subgroupBarrier();
-        words[at + int(gl_SubgroupInvocationID)] = halves(r.x[0], r.x[1]);
-    }
+    subgroupBarrier();
+    words[gl_SubgroupID * 32u + gl_SubgroupInvocationID] = halves(r.x[0], r.x[1]);
     [[unroll]] for (int i = 0; i < 4; i++) f[i] = factor_of(r.head[i % 2], i / 2, t);
-    if (NORM == 0) {
-        subgroupMemoryBarrierShared();
-        subgroupBarrier();
-    }
+    subgroupMemoryBarrierShared();
+    subgroupBarrier();
     if (next >= 0) load_head(next, t);
     [[unroll]] for (int h = 0; h < 2; h++) {
-        multiply(r, f[2 * h], f[2 * h + 1], at, h, t);
+        multiply(r, f[2 * h], f[2 * h + 1], h, t);
         if (next >= 0) load_codes(next, h, t);
     }
 }
@@ -214,7 +182,6 @@ void main()
                      uint64_t(128 * (g / 4) + 4 * (g % 4) + 64 * (t / 2) + 16 * (t % 2)));
     find_weights(rows.w, first + warp / SHARE, g);
     load(min(own, blocks - 1), t);
-    if (NORM != 0) norm_columns(own, blocks);
     for (int tile = first; tile < tiles; tile += stride) {
         for (int m = 0; m < MATRICES; m++) {
             const bool last = m + 1 == MATRICES;
@@ -226,7 +193,7 @@ void main()
                     find_weights(last ? rows.w : rows.up,
                                  tile + warp / SHARE + (last ? stride : 0), g);
                 }
-                multiply_block(b, next, t);
+                multiply_block(next, t);
             }
             const vec4 e = elements(acc);
             if (t == 0) {
