@@ -2,7 +2,6 @@
 #include "dev/vulkan/vulkan.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { GPUS = 32 };
@@ -418,9 +417,6 @@ ft_status ft_dev_vulkan(ft_dev **out, int index, ft_err *err)
         return st;
     }
     ft_vk_coop_check(v);
-    const char *fetch = getenv("FT_VK_FETCH"); /* TEMPORARY: KiB beside norms, beside others */
-    v->fetch[0] = fetch ? (size_t)atoi(fetch) << 10 : 0;
-    v->fetch[1] = fetch && strchr(fetch, ',') ? (size_t)atoi(strchr(fetch, ',') + 1) << 10 : 0;
     v->multiprocessors = multiprocessors(v);
     *out = &v->dev;
     return FT_OK;

@@ -24,7 +24,6 @@
 #include "draw_row.spv.h"
 #include "each.spv.h"
 #include "embed.spv.h"
-#include "fetch.spv.h"
 #include "few.spv.h"
 #include "fold.spv.h"
 #include "halves.spv.h"
@@ -67,7 +66,6 @@ static const struct {
     [FT_VK_DELTA_CONV] = SHADER(delta_conv),
     [FT_VK_LAYOUT] = SHADER(layout),
     [FT_VK_PACK] = SHADER(pack),
-    [FT_VK_FETCH] = SHADER(fetch),
     [FT_VK_HALVES] = SHADER(halves),
     [FT_VK_ONE] = SHADER(one),
     [FT_VK_FEW] = SHADER(few),

@@ -213,50 +213,6 @@ static void many(ft_vk *v, coop_args *a, const ft_weight *w, uint32_t nt, size_t
                    sizeof *a, rows_first ? groups : outputs, rows_first ? outputs : groups, 1);
 }
 
-/* How much of the weights of the next products is read into the device's cache while the last group
- * of dispatches runs: as much as it leaves time for. 0: it needs the bandwidth itself. */
-static size_t fetch_bytes(const ft_vk *v, const ft_vk_command *c)
-{
-    if (c->kind != FT_VK_DISPATCH) return 0;
-    switch (c->pipeline->shader) {
-    case FT_VK_NORM: return v->fetch[0];
-    case FT_VK_DELTA_CONV:
-    case FT_VK_DELTA_SHUFFLE:
-    case FT_VK_ATTEND:
-    case FT_VK_ATTEND_COOP:
-    case FT_VK_FOLD: return v->fetch[1];
-    default: return 0;
-    }
-}
-
-/* Reads weights of products that were recorded after the last barrier, beside what is before it. */
-static void fetch(ft_vk *v, const ft_weight *w, size_t *done)
-{
-    int at = v->n_list - 1;
-    while (at > 0 && v->list[at].kind != FT_VK_BARRIER) at--;
-    if (v->error || at <= 0 || !coop(v, w)) return;
-    int last = at - 1;
-    while (last > 0 && v->list[last].kind == FT_VK_DISPATCH &&
-           v->list[last].pipeline->shader == FT_VK_FETCH)
-        last--;
-    const size_t most = fetch_bytes(v, &v->list[last]), all = coop_row_bytes(w) * (size_t)w->n;
-    const size_t bytes = *done < most ? FT_MIN(most - *done, all) : 0;
-    const struct {
-        uint64_t from, sink;
-        uint32_t sectors;
-    } a = {ft_vk_address(w->data), v->batch_mem.address, (uint32_t)(bytes / 32)};
-    if (!a.sectors) return;
-    const bool dirty = v->dirty;
-    ft_vk_dispatch(v, FT_VK_FETCH, FT_VK_SPEC(0), &a, sizeof a, ft_vk_groups(a.sectors, 8 * 256), 1,
-                   1);
-    v->dirty = dirty;
-    if (v->error) return;
-    const ft_vk_command c = v->list[v->n_list - 1];
-    memmove(&v->list[at + 1], &v->list[at], (size_t)(v->n_list - 1 - at) * sizeof c);
-    v->list[at] = c;
-    *done += bytes;
-}
-
 /* ---- linear ---- */
 
 /* NT of few.comp. */
@@ -309,9 +265,6 @@ void ft_vk_linears(ft_dev *d, const ft_product_out *o, int n, ft_mat x)
     else
         start_plain(v, o, n, x);
     for (int i = 0; i < n; i++) linear(v, o[i].y, x, o[i].w, false, halves);
-    size_t done = 0;
-    if (x.T <= 8)
-        for (int i = 0; i < n; i++) fetch(v, o[i].w, &done);
     v->norm.threads = 0;
 }
 
@@ -323,8 +276,6 @@ void ft_vk_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, bool acc)
     ft_vk_beside_conv(v, y);
     ft_vk_barrier(v);
     linear(v, y, x, w, acc, halves);
-    size_t done = 0;
-    if (x.T <= 8) fetch(v, w, &done);
 }
 
 /* A pair of matrices of the same shape whose results few.comp joins: y = act(gate) * up, times the
@@ -375,9 +326,6 @@ void ft_vk_glu(ft_dev *d, ft_mat y, ft_mat u, ft_mat x, const ft_weight *gate, c
         const pair p = pair_of(gate, up, act);
         ft_vk_barrier(v);
         linear_pair(v, y, x, &p);
-        size_t done = 0;
-        if (x.T <= 8) fetch(v, gate, &done);
-        if (x.T <= 8) fetch(v, up, &done);
         return;
     }
     ft_vk_linears(d, o, 2, x);

@@ -35,7 +35,6 @@ typedef enum ft_vk_shader {
     FT_VK_DRAW,
     FT_VK_DRAW_ROW,
     FT_VK_PACK,
-    FT_VK_FETCH,
     FT_VK_LAYOUT, /* from here on with cooperative matrices */
     FT_VK_HALVES,
     FT_VK_ONE,
@@ -240,7 +239,6 @@ typedef struct ft_vk {
     ft_vk_pipelines pipelines[FT_VK_SHADERS];
     ft_vk_pipelines fresh; /* those that have not been compiled yet */
 
-    size_t fetch[2]; /* TEMPORARY */
     ft_vk_normed norm; /* product.c: of the products being recorded */
 
     uint64_t grid; /* address of the tables of quant/grids.h */
