@@ -111,6 +111,7 @@ static void delta_conv(ft_vk *v, const delta_args *a, const conv_args *conv, uin
 
 bool ft_vk_delta_norm(ft_vk *v, ft_mat y, ft_mat o, ft_mat z, ft_vec w, float eps)
 {
+    enum { SHARED = 27 << 10 }; /* bytes of shared memory of a head of 128 values */
     const ft_vk_command *c = v->cmd && v->n_list ? &v->list[v->n_list - 1] : NULL;
     delta_args a;
     if (!c || c->kind != FT_VK_DISPATCH || c->pipeline->shader != FT_VK_DELTA_SHUFFLE) return false;
@@ -120,7 +121,8 @@ bool ft_vk_delta_norm(ft_vk *v, ft_mat y, ft_mat o, ft_mat z, ft_vec w, float ep
                       (o.T == 1 || z.rs == o.rs) && o.d == (int)S && y.d == o.d && z.d == o.d &&
                       o.H == (int)heads && y.hs == o.hs && (o.T == 1 || y.rs == o.rs);
     if (!same || S < 16 || S > 128 || (S & (S - 1)) || v->shape.rows > FT_DECODE_ROWS || !w.p ||
-        v->props.limits.maxComputeWorkGroupInvocations < 4 * S)
+        v->props.limits.maxComputeWorkGroupInvocations < 4 * S ||
+        v->props.limits.maxComputeSharedMemorySize < SHARED)
         return false;
     a.z = ft_vk_address(z.p);
     a.w = ft_vk_address(w.p);
