@@ -74,7 +74,7 @@ enum {
 /* EXPERTS of one.comp, few.comp and many.comp. */
 enum { NO_EXPERTS, PLANNED, DIRECT, ROUTED };
 
-/* Push constants of few.comp and many.comp. */
+/* Push constants of one.comp, few.comp and many.comp. */
 typedef struct coop_args {
     uint64_t w, x, y, scale, plan, matrix;
     int32_t n, k, T, x_rs, y_rs, y_hs, y_d;
