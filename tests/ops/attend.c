@@ -214,7 +214,9 @@ static void limit_scratch(ft_optest *t, int rows, int positions)
     if (t->dev->reserve(t->dev, &l, &err)) t_fail(t, "reserve", 0);
 }
 
-/* A row's result does not depend on the other rows: the rows of a span one step at a time. */
+/* A row's result does not depend on the other rows: the rows of a span one step at a time. Queries
+ * have gates, which a device may apply to the result at once, and keys are normed and rotated,
+ * which it may do when they are stored. */
 static void attend_alone(ft_optest *t, const int *n)
 {
     const int H = n[0], G = n[1], d = n[2], past = n[7], rows = n[8];
@@ -224,16 +226,21 @@ static void attend_alone(ft_optest *t, const int *n)
     spans(t, &s, 1, pages);
     const ft_kv kv = cache(t, n[3], n[4], G, d, pages);
     fill_past(t, &kv, &s, 1);
-    ft_mat q = t_uniform(t, rows, H * d, -2, 2), k = t_uniform(t, rows, G * d, -1, 1);
+    ft_mat q = t_uniform(t, rows, 2 * H * d, -2, 2), k = t_uniform(t, rows, G * d, -1, 1);
+    ft_mat v = t_uniform(t, rows, G * d, -1, 1), cs = t_uniform(t, rows, d / 4 * 2, -1, 1);
+    const ft_vec gain = t_vec(t, d, 0.3f, 0.8f);
     ft_mat o = t_output(t, rows, H * d), o2 = t_output(t, rows, H * d);
     const ft_attn p = {.scale = 0.3f, .window = n[5], .first = n[6]};
     t->step->kv = &kv;
     t_begin(t);
-    ft_kv_put(t->step, 0, ft_heads(k, 0, G, d, d), ft_heads(k, 0, G, d, d));
-    ft_attend(t->step, 0, ft_heads(o, 0, H, d, d), ft_heads(q, 0, H, d, d), p);
+    ft_norm_rope(t->step, ft_heads(k, 0, G, d, d), gain, 1e-6f, cs);
+    ft_kv_put(t->step, 0, ft_heads(k, 0, G, d, d), ft_heads(v, 0, G, d, d));
+    ft_attend(t->step, 0, ft_heads(o, 0, H, d, d), ft_heads(q, 0, H, d, 2 * d), p);
+    ft_sigmoid_mul(t->step, ft_heads(o, 0, H, d, d), ft_heads(q, d, H, d, 2 * d));
     t_run(t);
     const ft_batch all = t->batch;
     for (int r = 0; r < rows; r++) {
+        const ft_mat own = ft_rows(q, r, 1), to = ft_heads(ft_rows(o2, r, 1), 0, H, d, d);
         const ft_span span = {.n = 1, .start = past + r};
         const int32_t zero = 0;
         t->batch.T = t->batch.n_out = 1;
@@ -242,13 +249,14 @@ static void attend_alone(ft_optest *t, const int *n)
         t->batch.span_of = t_ints(t, &zero, 1);
         t->batch.span = t_keep(t, &span, sizeof span);
         t_begin(t);
-        ft_attend(t->step, 0, ft_heads(ft_rows(o2, r, 1), 0, H, d, d),
-                  ft_heads(ft_rows(q, r, 1), 0, H, d, d), p);
+        ft_attend(t->step, 0, to, ft_heads(own, 0, H, d, 2 * d), p);
+        ft_sigmoid_mul(t->step, to, ft_heads(own, d, H, d, 2 * d));
         t->dev->commit(t->dev);
     }
     if (n[9]) limit_scratch(t, 0, 0);
     t_expect_rest(t, o, limit(t, n[3], n[4]));
     t_expect_rest(t, o2, limit(t, n[3], n[4]));
+    t_expect_rest(t, k, 1e-10);
     const t_result a = t->kept[0], b = t->kept[1];
     if (memcmp(a.v, b.v, sizeof(float) * (size_t)(a.T * a.cols)))
         t_fail(t, "rows together and alone differ, error",

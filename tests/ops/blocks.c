@@ -56,9 +56,11 @@ OPTEST_ROWS(norm_blocks, {1, 2048, 48, FT_Q4_K}, {3, 5120, 33, FT_Q4_K}, {2, 512
             {20, 2560, 40, FT_Q6_K}, {70, 1024, 40, FT_Q8_0}, {1, 1000, 33, FT_F32},
             {5, 3072, 20, FT_BF16})
 
+/* Chosen experts; n[6]: all scores are equal. */
 static void moe_blocks(ft_optest *t, const int *n)
 {
     const int T = n[0], D = n[1], F = n[2], E = n[3], K = n[4], rows = t->pick >= 0 ? 1 : T;
+    const float most = n[6] ? 0 : 3;
     const ft_type type = (ft_type)n[5];
     ft_experts e = {.E = E, .F = F, .act = FT_SILU};
     e.gate = t_weight(t, type, F, D, E);
@@ -67,8 +69,8 @@ static void moe_blocks(ft_optest *t, const int *n)
     e.down.scale = t_vec(t, E, 0.5, 2).p;
     const size_t all = (size_t)rows * (size_t)K;
     ft_expert_choice r = {t_alloc(t, all * sizeof(int32_t)), t_alloc(t, all * sizeof(float)), K};
-    ft_mat score = t_uniform(t, T, E, -3, 3), x = t_uniform(t, T, D, -2, 2), y = t_output(t, T, D);
-    ft_mat yn = t_output(t, T, D);
+    ft_mat score = t_uniform(t, T, E, -most, most), x = t_uniform(t, T, D, -2, 2);
+    ft_mat y = t_output(t, T, D), yn = t_output(t, T, D);
     const ft_vec w = t_vec(t, D, 0.5, 2);
     ft_mat tmp = ft_mat_at(t_alloc(t, all * 2 * (size_t)F * sizeof(float)), (int)all, 2 * F);
     t_begin(t);
@@ -81,7 +83,8 @@ static void moe_blocks(ft_optest *t, const int *n)
 }
 OPTEST_ROWS(moe_blocks, {1, 2048, 512, 8, 4, FT_Q4_K}, {20, 512, 512, 16, 4, FT_Q4_K},
             {20, 512, 256, 6, 4, FT_Q5_K}, {90, 512, 256, 8, 4, FT_Q4_K},
-            {60, 256, 256, 40, 4, FT_Q4_K})
+            {60, 256, 256, 40, 4, FT_Q4_K}, {2, 256, 256, 256, 8, FT_Q4_K},
+            {1, 256, 256, 100, 5, FT_Q4_K, 1}, {3, 256, 256, 70, 20, FT_Q4_K})
 
 int main(int argc, char **argv)
 {

@@ -117,13 +117,18 @@ static void delta_many(ft_optest *t, const int *n)
 OPTEST(delta_many, {1, 2, 16}, {2, 6, 32}, {3, 3, 12}, {1, 2, 128})
 
 /* The invariant of the journal: accepting m of n tentative rows and going on is bit-identical to
- * never having drafted. Tested for every m, in a second sequence beside the first. */
+ * never having drafted. Tested for every m, in a second sequence beside the first. n[4]: with a
+ * gated norm. */
 static void journal(ft_optest *t, const int *n)
 {
     const int Hk = n[0], Hv = n[1], S = n[2], rows = n[3], J = FT_MAX(rows, 2), lead = 3;
     const size_t state = (size_t)(Hv * S * S), window = (size_t)(3 * (2 * Hk + Hv) * S);
     float *x = ft_new_n(float, 2 * state), *y = ft_new_n(float, 2 * window);
-    const net e = net_new(t, Hk, Hv, S, 4, J, 2, 64);
+    net e = net_new(t, Hk, Hv, S, 4, J, 2, 64);
+    if (n[4]) {
+        e.gain = t_vec(t, S, 0.5f, 2);
+        e.z = t_uniform(t, 64, Hv * S, -3, 3);
+    }
     for (int m = 0; m <= rows; m++) {
         memset(x, 0, 2 * state * sizeof(float));
         memset(y, 0, 2 * window * sizeof(float));
@@ -160,7 +165,8 @@ static void journal(ft_optest *t, const int *n)
     ft_free(x);
     ft_free(y);
 }
-OPTEST(journal, {1, 1, 8, 1}, {1, 2, 16, 4}, {2, 4, 36, 3}, {2, 6, 128, 5})
+OPTEST(journal, {1, 1, 8, 1}, {1, 2, 16, 4}, {2, 4, 36, 3}, {2, 6, 128, 5}, {2, 6, 128, 5, 1},
+       {1, 2, 16, 4, 1})
 
 /* A prompt cut at a multiple of the chunk size gives the same bits as the whole prompt. */
 static void cut(ft_optest *t, const int *n)
@@ -243,6 +249,8 @@ static void delta_norm(ft_optest *t, const int *n)
     const size_t bytes = (size_t)(o.T * o.cols) * sizeof(float);
     if (memcmp(o.v, p.v, bytes)) t_fail(t, "outputs differ, rows alone", rows);
     if (memcmp(o.v, q.v, bytes)) t_fail(t, "outputs differ, two steps", half);
+    expect_state(t, &e, limit(t, S, 1));
+    t_expect_rest(t, e.y, 1e-10);
     t_expect_values(t, o, limit(t, S, 1));
     t_check_gaps(t, e.o);
     ft_free(p.v);

@@ -1,6 +1,10 @@
 /* KV cache and attention. */
 #include "dev/vulkan/vulkan.h"
 
+#include <string.h>
+
+enum attend_flags { OUTPUT_ROWS = 1, AHEAD = 2, WINDOW_SPACE = 4, GATED = 8 }; /* fold.glsl */
+
 enum {
     RANGE = 512,            /* fold.glsl */
     SPLITS = 64,            /* workgroups that share a row's ranges, at most */
@@ -13,25 +17,35 @@ enum {
 void ft_vk_kv_put(ft_dev *d, const ft_kv *kv, ft_mat k, ft_mat v)
 {
     ft_vk *dev = (ft_vk *)d;
-    const struct {
+    struct {
         ft_vk_mat k, v;
-        uint64_t k_to, v_to, mean, batch;
+        uint64_t k_to, v_to, mean, batch, cs, w;
         uint32_t k_page, v_page, k_row, v_row;
-        int32_t space;
-    } a = {ft_vk_mat_of(k),
-           ft_vk_mat_of(v),
-           ft_vk_address(kv->k),
-           ft_vk_address(kv->v),
-           ft_vk_address(kv->mean),
-           dev->batch_mem.address,
-           (uint32_t)kv->k_page,
-           (uint32_t)kv->v_page,
-           (uint32_t)kv->k_row,
-           (uint32_t)kv->v_row,
-           kv->space};
+        int32_t space, cs_rs, rot;
+    } a = {.k = ft_vk_mat_of(k),
+           .v = ft_vk_mat_of(v),
+           .k_to = ft_vk_address(kv->k),
+           .v_to = ft_vk_address(kv->v),
+           .mean = ft_vk_address(kv->mean),
+           .batch = dev->batch_mem.address,
+           .k_page = (uint32_t)kv->k_page,
+           .v_page = (uint32_t)kv->v_page,
+           .k_row = (uint32_t)kv->k_row,
+           .v_row = (uint32_t)kv->v_row,
+           .space = kv->space};
+    ft_vk_rotation r;
+    uint32_t eps = 0;
+    const bool rope = ft_vk_take_rotation(dev, k, v, &r);
+    if (rope) {
+        memcpy(&eps, &r.eps, sizeof eps);
+        a.cs = r.cs.p;
+        a.cs_rs = r.cs.rs;
+        a.rot = r.cs.H * r.cs.d;
+        a.w = r.w;
+    }
     assert(kv->d <= FT_VK_HEAD);
-    FT_VK_RUN(dev, FT_VK_KV_PUT, FT_VK_SPEC(kv->kt, kv->vt, (uint32_t)kv->d), a, 2 * (size_t)kv->G,
-              (size_t)k.T, 1);
+    FT_VK_RUN(dev, FT_VK_KV_PUT, FT_VK_SPEC(kv->kt, kv->vt, (uint32_t)kv->d, rope, eps), a,
+              2 * (size_t)kv->G, (size_t)k.T, 1);
 }
 
 /* Push constants of attend.comp, attend_coop.comp and fold.comp. */
@@ -63,7 +77,7 @@ static void attend_piece(ft_vk *v, attend_args a, const ft_kv *kv, int T, uint64
     a.v_page = (uint32_t)kv->v_page;
     a.k_row = (uint32_t)kv->k_row;
     a.v_row = (uint32_t)kv->v_row;
-    a.flags |= kv->space == FT_SPACE_WINDOW ? 4 : 0;
+    a.flags |= kv->space == FT_SPACE_WINDOW ? WINDOW_SPACE : 0;
     a.part = pieces;
     const bool split = v->shape.ctx > RANGE && a.piece != 2 && T <= SPLIT_ROWS && a.ranges > 1 &&
                        bytes <= PART_BYTES;
@@ -95,7 +109,7 @@ void ft_vk_attend(ft_dev *d, ft_mat o, ft_mat q, const ft_kv *kv, ft_attn p)
                      .scale = p.scale,
                      .window = p.window,
                      .first = p.first,
-                     .flags = (p.out ? 1 : 0) | (p.ahead ? 2 : 0),
+                     .flags = (p.out ? OUTPUT_ROWS : 0) | (p.ahead ? AHEAD : 0),
                      .group = q.H / kv->G,
                      .ranges = (v->batch.pages_per_seq * FT_PAGE_ROWS + RANGE - 1) / RANGE,
                      .rows = q.T};
@@ -117,4 +131,24 @@ void ft_vk_attend(ft_dev *d, ft_mat o, ft_mat q, const ft_kv *kv, ft_attn p)
         uint64_t part;
     } join = {a.o, pieces};
     FT_VK_RUN(v, FT_VK_JOIN, FT_VK_SPEC(0), join, (size_t)q.H, (size_t)q.T, 1);
+}
+
+bool ft_vk_attend_gate(ft_vk *v, ft_mat y, ft_mat g)
+{
+    ft_vk_command *c = v->cmd && v->n_list ? &v->list[v->n_list - 1] : NULL;
+    const ft_vk_mat to = ft_vk_mat_of(y), gate = ft_vk_mat_of(g);
+    attend_args a;
+    if (!c || c->kind != FT_VK_DISPATCH) return false;
+    const ft_vk_shader s = c->pipeline->shader;
+    if (s != FT_VK_FOLD && ((s != FT_VK_ATTEND && s != FT_VK_ATTEND_COOP) || c->pipeline->spec[3]))
+        return false;
+    memcpy(&a, c->push, sizeof a);
+    ft_vk_mat beside = a.q; /* a query's gate follows it */
+    beside.p += (uint64_t)a.q.d * sizeof(float);
+    if (a.piece || a.flags & GATED || a.rows != y.T || memcmp(&a.o, &to, sizeof to) ||
+        memcmp(&beside, &gate, sizeof gate))
+        return false;
+    a.flags |= GATED;
+    memcpy(c->push, &a, sizeof a);
+    return true;
 }

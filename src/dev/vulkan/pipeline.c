@@ -18,6 +18,7 @@
 #include "centroid.spv.h"
 #include "conv.spv.h"
 #include "delta.spv.h"
+#include "delta_conv.spv.h"
 #include "delta_shuffle.spv.h"
 #include "draw.spv.h"
 #include "draw_row.spv.h"
@@ -62,6 +63,7 @@ static const struct {
     [FT_VK_DRAW] = SHADER(draw),
     [FT_VK_DRAW_ROW] = SHADER(draw_row),
     [FT_VK_DELTA_SHUFFLE] = SHADER(delta_shuffle),
+    [FT_VK_DELTA_CONV] = SHADER(delta_conv),
     [FT_VK_LAYOUT] = SHADER(layout),
     [FT_VK_PACK] = SHADER(pack),
     [FT_VK_HALVES] = SHADER(halves),
@@ -217,7 +219,8 @@ void ft_vk_dispatch(ft_vk *v, ft_vk_shader s, const uint32_t *spec, const void *
 
 bool ft_vk_pipelines_open(ft_vk *v, ft_err *err)
 {
-    const VkPushConstantRange range = {VK_SHADER_STAGE_COMPUTE_BIT, 0, FT_VK_PUSH};
+    const uint32_t bytes = FT_MIN(v->props.limits.maxPushConstantsSize, (uint32_t)FT_VK_PUSH);
+    const VkPushConstantRange range = {VK_SHADER_STAGE_COMPUTE_BIT, 0, bytes};
     const VkPipelineLayoutCreateInfo layout = {.sType =
                                                    VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
                                                .pushConstantRangeCount = 1,

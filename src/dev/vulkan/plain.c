@@ -39,7 +39,7 @@ void ft_vk_act_mul_by(ft_vk *v, ft_mat y, ft_mat g, ft_mat u, ft_act act, ft_mat
 void ft_vk_sigmoid_mul(ft_dev *d, ft_mat y, ft_mat g)
 {
     const each_args a = {.y = ft_vk_mat_of(y), .x = ft_vk_mat_of(g)};
-    each((ft_vk *)d, FT_VK_SIGMOID_MUL, &a, y.T);
+    if (!ft_vk_attend_gate((ft_vk *)d, y, g)) each((ft_vk *)d, FT_VK_SIGMOID_MUL, &a, y.T);
 }
 
 void ft_vk_add(ft_dev *d, ft_mat y, ft_mat x, float scale)
@@ -206,6 +206,23 @@ void ft_vk_norm_rope(ft_dev *d, ft_mat x, ft_vec w, float eps, ft_mat cs)
     norm(d, FT_VK_ROPE, &a, x.T);
 }
 
+bool ft_vk_take_rotation(ft_vk *v, ft_mat k, ft_mat values, ft_vk_rotation *r)
+{
+    enum { WIDEST = 512 }; /* norms of 64 invocations */
+    const ft_vk_command *c = last_dispatch(v, FT_VK_NORM, FT_VK_ROPE);
+    const ft_vk_mat m = ft_vk_mat_of(k);
+    norm_args a;
+    if (!c || v->n_list < 2 || c[-1].kind != FT_VK_BARRIER) return false;
+    memcpy(&a, c->push, sizeof a);
+    if (memcmp(&a.x, &m, sizeof m) || c->grid[1] != (uint32_t)k.T || k.d > WIDEST ||
+        ft_vk_address(values.p) == m.p)
+        return false;
+    *r = (ft_vk_rotation){a.z, a.w, a.eps};
+    v->n_list--;
+    v->dirty = false; /* the barrier before it */
+    return true;
+}
+
 void ft_vk_gated_norm(ft_dev *d, ft_mat y, ft_mat o, ft_mat z, ft_vec w, float eps)
 {
     const norm_args a = {.y = ft_vk_mat_of(y),
@@ -213,6 +230,7 @@ void ft_vk_gated_norm(ft_dev *d, ft_mat y, ft_mat o, ft_mat z, ft_vec w, float e
                          .z = ft_vk_mat_of(z),
                          .w = ft_vk_address(w.p),
                          .eps = eps};
+    assert(y.d == o.d && z.d == o.d);
     if (ft_vk_delta_norm((ft_vk *)d, y, o, z, w, eps)) return;
     norm(d, FT_VK_GATED, &a, o.T);
 }

@@ -71,10 +71,10 @@ enum {
     PACKED_Q6_K = 224, /* bytes of a block of Q6_K there; the others have their size */
 };
 
-/* EXPERTS of few.comp and many.comp. */
-enum { NO_EXPERTS, PLANNED, DIRECT };
+/* EXPERTS of one.comp, few.comp and many.comp. */
+enum { NO_EXPERTS, PLANNED, DIRECT, ROUTED };
 
-/* Push constants of few.comp and many.comp. */
+/* Push constants of one.comp, few.comp and many.comp. */
 typedef struct coop_args {
     uint64_t w, x, y, scale, plan, matrix;
     int32_t n, k, T, x_rs, y_rs, y_hs, y_d;
@@ -167,28 +167,27 @@ static uint32_t share_of(const ft_weight *w)
     return blocks > 4 ? 8 : blocks > 2 ? 4 : blocks > 1 ? 2 : 1;
 }
 
-/* One row, with one matrix or a pair of them, or `pairs` of a row and an expert (0: no experts).
- * Where there are very many tiles, as of a vocabulary, a workgroup computes several. */
-static void one(ft_vk *v, coop_args *a, const ft_weight *w, size_t pairs)
+/* One row, with one matrix or a pair of them, or `pairs` of a row and an expert. Where there are
+ * very many tiles, as of a vocabulary, a workgroup computes several. */
+static void one(ft_vk *v, coop_args *a, const ft_weight *w, size_t pairs, int experts)
 {
     enum { RESIDENT = 3, MANY = 4 }; /* workgroups that a multiprocessor holds; times as many */
     const bool fours = a->x % 16 == 0 && a->x_rs % 4 == 0;
     const uint32_t share = share_of(w);
     const size_t tiles = ft_vk_groups((size_t)a->n, 16 * (8 / share));
     const size_t most = (size_t)RESIDENT * v->multiprocessors;
-    const size_t each = most && !pairs && tiles > MANY * most ? ft_vk_groups(tiles, most) : 1;
+    const size_t each = most && !experts && tiles > MANY * most ? ft_vk_groups(tiles, most) : 1;
     a->rows = 1;
-    ft_vk_dispatch(
-        v, FT_VK_ONE,
-        FT_VK_SPEC(w->type, share, a->up ? 2 : 1, fours, pairs ? DIRECT : NO_EXPERTS, v->order), a,
-        sizeof *a, FT_MIN(ft_vk_groups(tiles, each), (size_t)FT_VK_GRID), pairs ? pairs : 1, 1);
+    ft_vk_dispatch(v, FT_VK_ONE,
+                   FT_VK_SPEC(w->type, share, a->up ? 2 : 1, fours, (uint32_t)experts, v->order), a,
+                   sizeof *a, FT_MIN(ft_vk_groups(tiles, each), (size_t)FT_VK_GRID), pairs, 1);
 }
 
 /* Groups of up to 8 nt rows, with one matrix or a pair of them. */
 static void few(ft_vk *v, coop_args *a, const ft_weight *w, uint32_t nt, size_t groups, int experts)
 {
-    if (experts == DIRECT || (experts == NO_EXPERTS && a->T == 1)) {
-        one(v, a, w, experts == DIRECT ? groups : 0);
+    if (experts == DIRECT || experts == ROUTED || (experts == NO_EXPERTS && a->T == 1)) {
+        one(v, a, w, groups, experts);
         return;
     }
     const bool fours = a->x % 16 == 0 && a->x_rs % 4 == 0;
@@ -274,6 +273,7 @@ void ft_vk_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, bool acc)
     ft_vk *v = (ft_vk *)d;
     uint64_t halves = 0;
     if (coop(v, w) && x.T > FEW && !(halves = halves_of(v, x, FT_VK_SCRATCH_HALVES))) return;
+    ft_vk_beside_conv(v, y);
     ft_vk_barrier(v);
     linear(v, y, x, w, acc, halves);
 }
@@ -355,13 +355,16 @@ void ft_vk_embed(ft_dev *d, ft_mat y, const ft_weight *w, float scale)
 
 /* ---- experts ---- */
 
+/* Push constants of select.comp. */
+typedef struct select_args {
+    ft_vk_mat x;
+    uint64_t id, w;
+    int32_t K;
+} select_args;
+
 static void select_top(ft_vk *v, enum ft_vk_select op, ft_mat x, uint64_t id, uint64_t w, int K)
 {
-    const struct {
-        ft_vk_mat x;
-        uint64_t id, w;
-        int32_t K;
-    } a = {ft_vk_mat_of(x), id, w, K};
+    const select_args a = {ft_vk_mat_of(x), id, w, K};
     FT_VK_RUN(v, FT_VK_SELECT, FT_VK_SPEC(op), a, (size_t)x.T, 1, 1);
 }
 
@@ -375,10 +378,12 @@ void ft_vk_route(ft_dev *d, ft_expert_choice r, ft_mat x)
 typedef struct plan {
     uint64_t at; /* the list of plan.comp, or the experts of the pairs */
     size_t tiles;
-    tiling t;    /* of linear.comp */
-    int rows;    /* of a tile */
-    bool direct; /* each pair is a tile of few.comp */
-    bool many;   /* many.comp is used */
+    tiling t;       /* of linear.comp */
+    int rows;       /* of a tile */
+    bool direct;    /* each pair is a tile of one.comp */
+    bool many;      /* many.comp is used */
+    uint64_t score; /* of the experts, which are being chosen (one.comp); 0: they are chosen */
+    int score_rs;
 } plan;
 
 /* Which of the matrices are multiplied on cooperative matrices. */
@@ -453,7 +458,15 @@ static void expert_gates(ft_vk *v, const plan *p, ft_mat x, const ft_experts *e,
         a.plan = p->at;
         a.matrix = (uint64_t)coop_row_bytes(both->gate) * (uint64_t)both->gate->n;
         a.K = K;
-        few(v, &a, both->gate, (uint32_t)p->rows / 8, p->tiles, p->direct ? DIRECT : PLANNED);
+        if (p->score) {
+            a.plan = p->score;
+            a.by_rs = p->score_rs;
+            a.T = e->E;
+        }
+        few(v, &a, both->gate, (uint32_t)p->rows / 8, p->tiles,
+            p->score    ? ROUTED
+            : p->direct ? DIRECT
+                        : PLANNED);
     } else if (e->gate_up.data) {
         expert(v, p, tmp, x, &e->gate_up, K, false, halves);
     } else {
@@ -478,14 +491,21 @@ static void shared_gates(ft_vk *v, ft_mat x, const ft_experts *e, const ft_share
     linear_pair(v, sh->g, x, &p);
 }
 
-/* Whether the last dispatch has chosen the experts at `ids`, after a barrier: the shared expert
- * does not depend on it. */
-static bool route_was_last(const ft_vk *v, uint64_t ids)
+/* If the last dispatch, after a barrier, chooses the experts of a plan from their scores, gate and
+ * up can be computed at the same time: one.comp finds the experts by itself. */
+static void choose_beside(const ft_vk *v, plan *p, int K, int E)
 {
+    enum { EXPERTS = 256, CHOSEN = 32 }; /* routed_expert of one.comp */
     const ft_vk_command *c = v->cmd && v->n_list > 1 ? &v->list[v->n_list - 1] : NULL;
-    return c && c[0].kind == FT_VK_DISPATCH && c[-1].kind == FT_VK_BARRIER &&
-           c->pipeline->shader == FT_VK_SELECT && c->pipeline->spec[0] == FT_VK_ROUTE &&
-           !memcmp(c->push + sizeof(ft_vk_mat), &ids, sizeof ids);
+    select_args s;
+    if (!p->direct || K > CHOSEN || E > EXPERTS || !c || c[0].kind != FT_VK_DISPATCH ||
+        c[-1].kind != FT_VK_BARRIER || c->pipeline->shader != FT_VK_SELECT ||
+        c->pipeline->spec[0] != FT_VK_ROUTE)
+        return;
+    memcpy(&s, c->push, sizeof s);
+    if (s.id != p->at || s.x.H != 1 || s.x.d != E || s.K != K) return;
+    p->score = s.x.p;
+    p->score_rs = s.x.rs;
 }
 
 /* sh: the shared expert, or NULL. */
@@ -498,7 +518,7 @@ static void moe(ft_vk *v, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_cho
     const uint64_t sums =
         ft_vk_scratch(v, FT_VK_SCRATCH_EXPERTS, pairs * (size_t)D * sizeof(float));
     const ft_mat out = ft_mat_at((float *)(uintptr_t)sums, (int)pairs, D);
-    const plan p = plan_of(v, r, x.T, e->E, coop_experts(v, e));
+    plan p = plan_of(v, r, x.T, e->E, coop_experts(v, e));
     const bool wide = sh && x.T > FEW && (coop(v, sh->gate) || coop(v, sh->up));
     const bool wide_down = sh && x.T > FEW && coop(v, sh->down);
     uint64_t halves = 0, shared = 0;
@@ -507,13 +527,11 @@ static void moe(ft_vk *v, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_cho
     pair both;
     const bool joined = expert_pair(v, &p, e, &both);
     const bool sh_joined = sh && can_join(v, sh->gate, sh->up, x.T);
-    const bool early = sh_joined && p.direct && route_was_last(v, p.at);
-    if (early) shared_gates(v, x, e, sh);
+    if (joined) choose_beside(v, &p, r.K, e->E);
+    if (p.score) ft_vk_beside(v);
     ft_vk_barrier(v);
     expert_gates(v, &p, x, e, r.K, tmp, halves, joined ? &both : NULL);
-    if (early) {
-        linear(v, y, sh->g, sh->down, true, 0);
-    } else if (sh_joined) {
+    if (sh_joined) {
         shared_gates(v, x, e, sh);
     } else if (sh) {
         linear(v, sh->g, x, sh->gate, false, halves);
@@ -529,7 +547,7 @@ static void moe(ft_vk *v, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_cho
     if (wide_down && !(shared = halves_of(v, sh->g, FT_VK_SCRATCH_SHARED))) return;
     ft_vk_barrier(v);
     expert(v, &p, out, gate, &e->down, 1, false, halves);
-    if (sh && !early) linear(v, y, sh->g, sh->down, true, shared);
+    if (sh) linear(v, y, sh->g, sh->down, true, shared);
     ft_vk_combine(v, y, out, r.w, r.K, acc);
 }
 

@@ -31,6 +31,7 @@ typedef enum ft_vk_shader {
     FT_VK_CONV,
     FT_VK_DELTA,
     FT_VK_DELTA_SHUFFLE,
+    FT_VK_DELTA_CONV,
     FT_VK_DRAW,
     FT_VK_DRAW_ROW,
     FT_VK_PACK,
@@ -78,7 +79,7 @@ typedef enum ft_vk_scratch_id {
 enum {
     FT_VK_RING = 8,       /* command buffers, and staging buffers of batches */
     FT_VK_SPECS = 8,      /* maximum specialisation constants of a shader */
-    FT_VK_PUSH = 128,     /* bytes of push constants that every device has */
+    FT_VK_PUSH = 192,     /* bytes of push constants, at most; every device has 128 */
     FT_VK_KEPT = 2048,    /* maximum recorded steps that are submitted again */
     FT_VK_GRID = 32768,   /* largest grid in x that is used; devices have 65535 at least */
     FT_VK_EXPERTS = 2048, /* plan.comp */
@@ -152,6 +153,13 @@ typedef struct ft_vk_normed {
     float eps;
     uint32_t threads; /* WG of norm.comp; 0: the last command is something else */
 } ft_vk_normed;
+
+/* A norm and rotation of keys that kv_put.comp computes. */
+typedef struct ft_vk_rotation {
+    ft_vk_mat cs;
+    uint64_t w;
+    float eps;
+} ft_vk_rotation;
 
 /* A recorded step. */
 typedef struct ft_vk_step {
@@ -345,6 +353,8 @@ void ft_vk_rmsnorm(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps);
 void ft_vk_rope_angles(ft_dev *d, ft_mat cs, const ft_rope *r);
 ft_vk_normed ft_vk_norm_of(const ft_vk *v, ft_mat x);
 void ft_vk_norm_rope(ft_dev *d, ft_mat x, ft_vec w, float eps, ft_mat cs);
+/* Takes the norm and rotation of keys off the list if that was the last op: kv_put computes it. */
+bool ft_vk_take_rotation(ft_vk *v, ft_mat k, ft_mat values, ft_vk_rotation *r);
 void ft_vk_act_mul(ft_dev *d, ft_mat y, ft_mat g, ft_mat u, ft_act act);
 void ft_vk_sigmoid_mul(ft_dev *d, ft_mat y, ft_mat g);
 void ft_vk_add(ft_dev *d, ft_mat y, ft_mat x, float scale);
@@ -387,13 +397,19 @@ void ft_vk_centroid_head(ft_dev *d, ft_mat y, ft_mat x, ft_mat score, const ft_w
 
 void ft_vk_kv_put(ft_dev *d, const ft_kv *kv, ft_mat k, ft_mat v);
 void ft_vk_attend(ft_dev *d, ft_mat o, ft_mat q, const ft_kv *kv, ft_attn p);
+/* Lets attention apply the gates of its queries, if it was the last op; false: it cannot. */
+bool ft_vk_attend_gate(ft_vk *v, ft_mat y, ft_mat g);
 
 void ft_vk_conv(ft_dev *d, ft_mat y, ft_mat u, ft_vec w, const ft_delta *s);
 void ft_vk_delta_rule(ft_dev *d, ft_mat o, ft_mat y, ft_mat a, ft_mat b, ft_vec A, ft_vec dt,
                       const ft_delta *s);
 
-/* Lets the delta rule compute this gated norm, if it was the last op; false: it cannot. */
+/* Lets the delta rule compute this gated norm, and the convolution before it where that is
+ * possible, if it was the last op; false: it cannot. */
 bool ft_vk_delta_norm(ft_vk *v, ft_mat y, ft_mat o, ft_mat z, ft_vec w, float eps);
+/* Before a product with the result y: it does not depend on the state of a convolution, if that was
+ * written last. */
+void ft_vk_beside_conv(ft_vk *v, ft_mat y);
 
 void ft_vk_draw(ft_dev *d, ft_drawn *y, ft_mat x);
 

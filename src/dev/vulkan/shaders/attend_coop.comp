@@ -141,7 +141,7 @@ void add_values(ADDRESS value, MAT_A weights, int seen, int g, int t)
 }
 
 /* The weights of a step, in place of its scores; o and `all` are scaled where a maximum grows. */
-void soften(inout MAT_C s[4], int base, int t)
+void softmax_weights(inout MAT_C s[4], int base, int t)
 {
     vec4 x[4];
     float most[2] = float[](-INF, -INF), grow[2];
@@ -203,12 +203,12 @@ void attend(int from, int to, I32 pages, int warp, int g, int t)
             uvec4 v[2][4];
             load_values(value, warp, to - base, g, t, v[0]);
             load_values(value + uint64_t(16u * a.v_row), warp, to - base - 16, g, t, v[1]);
-            soften(s, base, t);
+            softmax_weights(s, base, t);
             multiply_values(v[0], weights_of(s[0], s[1]), 0);
             multiply_values(v[1], weights_of(s[2], s[3]), 0);
             continue;
         }
-        soften(s, base, t);
+        softmax_weights(s, base, t);
         add_values(value, weights_of(s[0], s[1]), to - base, g, t);
         add_values(value + uint64_t(16u * a.v_row), weights_of(s[2], s[3]), to - base - 16, g, t);
     }
@@ -262,7 +262,8 @@ void join_range(int i, int tile, int warp, int g, int t, inout float whole_top, 
             const float old = before ? to.v[column] : 0.0;
             precise float v = old * p + value_at(i, c, j) * q;
             if (!now) v = old;
-            to.v[column] = v * inverse;
+            precise float result = v * inverse;
+            to.v[column] = last ? gated(result, at.x, at.y, column) : result;
         }
 }
 

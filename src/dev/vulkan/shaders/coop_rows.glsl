@@ -1,5 +1,6 @@
 /* coop_rows.glsl - which rows of x a workgroup of one.comp, few.comp or many.comp multiplies, with
  * which matrix, and where the results go. */
+const int PLANNED = 1, DIRECT = 2, ROUTED = 3; /* EXPERTS; 0: none */
 layout(push_constant, scalar) uniform Push {
     ADDRESS w, x, y, scale, plan, matrix; /* matrix: bytes of one expert's weights */
     int n, k, T, x_rs, y_rs, y_hs, y_d;
@@ -9,6 +10,7 @@ layout(push_constant, scalar) uniform Push {
     int act;    /* of a pair of matrices (one.comp, few.comp), */
     ADDRESS up, up_scale, by; /* the second one, its scale, and a factor of each row or none, */
     int by_rs;                /* so many values apart */
+    /* ROUTED: plan is the scores of T experts for each row of x, by_rs values apart */
 } a;
 
 layout(buffer_reference, scalar, buffer_reference_align = 4) readonly buffer Tiles {
@@ -22,10 +24,9 @@ struct Group {
     int first, n; /* rows, or places in the list of pairs; n == 0: none */
 };
 
-Group group_of()
+Group group_of(int expert)
 {
     Group r;
-    int expert = 0;
     r.first = ROW_GROUP * a.rows;
     r.n = min(a.rows, a.T - r.first);
     if (EXPERTS == PLANNED) {
@@ -35,10 +36,8 @@ Group group_of()
         r.first = tile.y;
         r.n = tile.z;
     }
-    if (EXPERTS == DIRECT) {
-        expert = I32(a.plan).v[gl_WorkGroupID.y];
-        r.n = 1;
-    }
+    if (EXPERTS == DIRECT) expert = I32(a.plan).v[gl_WorkGroupID.y];
+    if (EXPERTS == DIRECT || EXPERTS == ROUTED) r.n = 1;
     r.w = a.w + a.matrix * uint64_t(expert);
     r.up = a.up + a.matrix * uint64_t(expert);
     r.scale = (a.scale != 0ul ? F32(a.scale).v[expert] : 1.0) / X_SCALE;

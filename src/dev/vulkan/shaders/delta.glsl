@@ -3,7 +3,9 @@
  * column. Rows are loaded and normalised in blocks, so that nothing waits between the rows of a
  * block; each row is computed as if it were alone, so the bits depend neither on the blocks nor on
  * how a prompt is cut. A replay repeats the operations of the rows it replaces. A workgroup with
- * all columns of a head can compute the gated norm of the rows, too. */
+ * all columns of a head can compute the gated norm of the rows, too, and (CONV) the convolution of
+ * their channels: several heads repeat that of a key and a query, and conv.comp writes its state
+ * afterwards. */
 layout(constant_id = 0) const int S = 128;
 layout(constant_id = 1) const int WG = 128;
 layout(constant_id = 2) const int J = 1; /* rows of a journal */
@@ -18,7 +20,15 @@ layout(push_constant, scalar) uniform Push {
     ADDRESS z, w; /* of the norm: the gate, laid out like o, and the weights */
     int o_rs, o_hs, y_rs, al_rs, be_rs;
     int heads; /* Hk in the lower half, Hv in the upper one */
+#ifdef CONV
+    int u_rs;
+    ADDRESS u, conv_w, conv, j_conv;
+#endif
 } a;
+#ifdef CONV
+layout(constant_id = 5) const int C = 4; /* taps of the convolution */
+#include "conv.glsl"
+#endif
 
 vec4 z[OWN];                        /* a fourth of a column: vectors q, q + 4, ... */
 shared vec4 unit[2 * ROWS * FOURS]; /* keys of the block, then queries */
@@ -64,6 +74,26 @@ void store(F32 to, int j, int q)
         }
 }
 
+#ifdef CONV
+/* Channels of rows [first, first + n) of a span: queries and keys to `unit`, values to `value`, and
+ * all to y, once. */
+void convolve(Span sp, int first, int n, int h, int kh)
+{
+    const int Hk = a.heads & 0xffff, Hv = a.heads >> 16;
+    const Conv k = Conv(a.u, a.conv_w, a.conv, a.j_conv, a.u_rs, (2 * Hk + Hv) * S, J);
+    for (int i = INVOCATION; i < 3 * n * S; i += WG) {
+        const int r = i / (3 * S), part = i / S % 3, j = i % S;
+        const int c = (part == 0 ? kh : part == 1 ? Hk + kh : 2 * Hk + h) * S + j;
+        const float v = conv_of(k, sp, c, first + r);
+        if (part == 2)
+            value[r * COLUMNS + j] = v;
+        else
+            unit[(part == 0 ? ROWS + r : r) * FOURS + j / 4][j % 4] = v;
+        if (part == 2 || h == kh) row_of(a.y, int64_t(sp.row + first + r) * a.y_rs).v[c] = v;
+    }
+}
+#endif
+
 /* Keys and queries of rows [t, t + n), divided by their norms: four invocations for each. */
 void load_units(int t, int n, int kh, int Hk)
 {
@@ -73,7 +103,11 @@ void load_units(int t, int n, int kh, int Hk)
         F32 x = row_of(a.y, int64_t(t + r) * a.y_rs + int64_t(from * S));
         vec4 v[OWN], sum = vec4(0.0);
         [[unroll]] for (int i = 0; i < OWN; i++) {
+#ifdef CONV
+            v[i] = u < 2 * ROWS ? unit[u * FOURS + 4 * i + q] : vec4(0.0);
+#else
             v[i] = four_at(x, 4 * (4 * i + q));
+#endif
             sum = fma(v[i], v[i], sum);
         }
         precise float own = (sum.x + sum.y) + (sum.z + sum.w);
@@ -185,7 +219,12 @@ void main()
         const int t = sp.row + first, n = min(ROWS, sp.n - first);
         barrier();
         load_gates(t, n, h);
+#ifdef CONV
+        convolve(sp, first, n, h, kh);
+        barrier();
+#else
         load_values(t, n, (2 * Hk + h) * S);
+#endif
         load_units(t, n, kh, Hk);
         barrier();
         for (int r = 0; r < n; r++) {

@@ -4,8 +4,7 @@
  * next block are loaded before those of this one are used.
  *
  * With experts (PLANNED), the rows are pairs of a row and one of its K experts, sorted by expert
- * (plan.comp). Of gate and up, a workgroup computes the same tile of
- * both and joins them. */
+ * (plan.comp). Of gate and up, a workgroup computes the same tile of both and joins them. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
@@ -16,7 +15,6 @@ layout(constant_id = 2) const int SHARE = 8;
 layout(constant_id = 3) const bool FOURS = true; /* x can be read in fours */
 layout(constant_id = 4) const int EXPERTS = 0;
 layout(constant_id = 6) const int MATRICES = 1; /* 2: gate and up */
-const int PLANNED = 1, DIRECT = 2;
 layout(local_size_x = 256) in;
 #define ROW_GROUP int(gl_WorkGroupID.y)
 #include "coop_rows.glsl"
@@ -165,7 +163,7 @@ void main()
     const int first_tile =
         int(gl_WorkGroupID.x + gl_WorkGroupID.z * gl_NumWorkGroups.x) * (8 / SHARE);
     const int tile = first_tile + warp / SHARE;
-    const Group rows = group_of();
+    const Group rows = group_of(0);
     if (rows.n == 0) return;
     find_weights(rows.w, tile, g);
     Raw next = load(min(own, blocks - 1), t);

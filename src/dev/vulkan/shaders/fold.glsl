@@ -16,7 +16,8 @@ layout(push_constant, scalar) uniform Push {
     uint k_page, v_page, k_row, v_row;
     float scale;
     int window, first;
-    int flags; /* 1: q has the output rows alone, 2: rows see ahead, 4: page space of windows */
+    int flags; /* 1: q has the output rows alone, 2: rows see ahead, 4: page space of windows,
+                * 8: the result times the sigmoid of the D values that follow a query */
     int piece; /* 0: all positions, 1: those before the recent-token window, 2: those in it */
     int group, ranges; /* query heads per KV head; ranges of a context */
     int rows;          /* of q */
@@ -72,6 +73,12 @@ Range range_of(int t)
     return r;
 }
 
+/* Value i of a result, after its gate if there is one. */
+float gated(float v, int t, int h, int i)
+{
+    return (a.flags & 8) != 0 ? v * sigmoid(head(a.q, t, h).v[D + i]) : v;
+}
+
 shared float vec[MOST_D];
 
 /* Writes the result of a row and head: the output, or a piece for join.comp at PIECES. */
@@ -94,7 +101,7 @@ void finish(Sum s, int t, int h)
             to.v[D + 1] = s.all;
         }
     }
-    for (int i = me; i < D; i += WG) to.v[i] = vec[i];
+    for (int i = me; i < D; i += WG) to.v[i] = gated(vec[i], t, h, i);
 }
 
 /* Where the partial result of a range is. */

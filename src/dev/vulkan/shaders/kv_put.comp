@@ -1,6 +1,7 @@
 /* Stores keys and values in the KV cache, byte for byte as quant/ encodes them: sums that decide
  * about a byte run over ascending indices, and nothing is fused. A workgroup has a row of a head;
- * an invocation encodes a block of 32, and all of them a group of a turbo row. */
+ * an invocation encodes a block of 32, and all of them a group of a turbo row. Keys can be normed
+ * and rotated here first (ROPE), in place. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
@@ -9,14 +10,18 @@
 layout(constant_id = 0) const int KT = 0;
 layout(constant_id = 1) const int VT = 0;
 layout(constant_id = 2) const int D = 128;
+layout(constant_id = 3) const bool ROPE = false;
+layout(constant_id = 4) const float EPS = 0.0; /* of the norm; negative: none */
 const int WG = 128, MOST_D = 1024;
 layout(local_size_x = 128) in;
 #include "hadamard.glsl"
+#include "reduce.glsl"
 layout(push_constant, scalar) uniform Push {
     Mat k, v;
     ADDRESS k_to, v_to, mean, batch;
+    ADDRESS cs, w; /* ROPE: cos and sin of each row, and the weights of the norm or 0 */
     uint k_page, v_page, k_row, v_row;
-    int space;
+    int space, cs_rs, rot; /* rot: how many values of a key are rotated */
 } a;
 
 shared float x[MOST_D], group_v[128], square[128];
@@ -369,6 +374,36 @@ void put_row(int type, ADDRESS row)
     for (int i = me; i < D / 32; i += WG) put_block(type, row, i);
 }
 
+float gain(int i)
+{
+    return a.w != 0ul ? F32(a.w).v[i] : 1.0;
+}
+
+/* The key in x, normed and rotated with the operations of norm.comp, which has 64 invocations. */
+void rotate_key(int t)
+{
+    const int me = int(gl_LocalInvocationIndex), half_n = a.rot / 2;
+    F32 cs = F32(a.cs + 4ul * uint64_t(int64_t(t) * a.cs_rs));
+    float r = 1.0, sum = 0.0;
+    if (EPS >= 0.0) {
+        for (int i = me; me < 64 && i < D; i += 64) sum = fma(x[i], x[i], sum);
+        r = 1.0 / sqrt(wg_sum(sum) / float(a.k.d) + EPS);
+    }
+    for (int i = me; i < D; i += WG) {
+        if (i >= half_n && i < a.rot) continue;
+        precise float p = x[i] * r * gain(i);
+        if (i < half_n) {
+            precise float q = x[i + half_n] * r * gain(i + half_n);
+            precise float u = p * cs.v[i] - q * cs.v[i + half_n];
+            q = q * cs.v[i] + p * cs.v[i + half_n];
+            x[i + half_n] = q;
+            p = u;
+        }
+        x[i] = p;
+    }
+    barrier();
+}
+
 void main()
 {
     const int t = int(gl_WorkGroupID.y), g = int(gl_WorkGroupID.x) / 2;
@@ -378,10 +413,18 @@ void main()
     const int page = I32(b.page[a.space]).v[slot * b.pages_per_seq + cell / 64];
     const uint row = uint(g * 64 + cell % 64);
     F32 from = values ? head(a.v, t, g) : head(a.k, t, g);
-    for (int i = int(gl_LocalInvocationIndex); i < (D + 63) / 64 * 64; i += WG) {
-        precise float y = i < D ? from.v[i] : 0.0;
-        if (!values && a.mean != 0ul && i < D) y = y - F32(a.mean).v[g * D + i];
-        x[i] = y;
+    const int me = int(gl_LocalInvocationIndex);
+    for (int i = me; i < (D + 63) / 64 * 64; i += WG) x[i] = i < D ? from.v[i] : 0.0;
+    barrier();
+    if (ROPE && !values) {
+        rotate_key(t);
+        for (int i = me; i < D; i += WG) from.v[i] = x[i];
+    }
+    if (!values && a.mean != 0ul) {
+        for (int i = me; i < D; i += WG) {
+            precise float y = x[i] - F32(a.mean).v[g * D + i];
+            x[i] = y;
+        }
     }
     barrier();
     if (values)

@@ -30,6 +30,8 @@ layout(push_constant, scalar) uniform Push {
 const int STEPS = COLS > 2 ? 1 : TYPE == F32_T ? 4 : TYPE == BF16_T ? 4 : 1;
 
 shared float part[4 * 1024];
+const int WG = 128;
+#include "reduce.glsl"
 
 layout(buffer_reference, scalar, buffer_reference_align = 4) buffer Tiles {
     int n, pad;
@@ -103,18 +105,7 @@ float row_inv_rms(F32 x)
             precise float both = sum[q] + sum[q + s];
             sum[q] = both;
         }
-    part[me] = sum[0];
-    barrier();
-    for (int s = 64; s > 0; s /= 2) {
-        if (me < s) {
-            precise float both = part[me] + part[me + s];
-            part[me] = both;
-        }
-        barrier();
-    }
-    const float all = part[0];
-    barrier();
-    return 1.0 / sqrt(all / float(a.k) + a.eps);
+    return 1.0 / sqrt(wg_sum(sum[0]) / float(a.k) + a.eps);
 }
 
 vec4 normed(vec4 x, vec4 gain)

@@ -10,7 +10,6 @@
 #include "coop_weights.glsl"
 layout(constant_id = 1) const int NT = 8;
 layout(constant_id = 2) const int EXPERTS = 0;
-const int PLANNED = 1, DIRECT = 2;
 layout(local_size_x = 256) in;
 #define ROW_GROUP int(EXPERTS == 0 ? gl_WorkGroupID.x : gl_WorkGroupID.y)
 #include "coop_rows.glsl"
@@ -93,7 +92,7 @@ void main()
               t = lane % 4, me = int(gl_LocalInvocationIndex), blocks = a.k / 256;
     const uint outputs = EXPERTS == 0 ? gl_WorkGroupID.y : gl_WorkGroupID.x;
     const int out0 = int(outputs) * 128 + warp % 4 * 32, row0 = warp / 4 * 8 * NT;
-    const Group rows = group_of();
+    const Group rows = group_of(0);
     if (rows.n == 0) return;
     [[unroll]] for (int i = 0; i < 4; i++)
         row[i] = rows.w + uint64_t(min(out0 + 8 * i + g, a.n - 1)) * uint64_t(a.row_bytes);

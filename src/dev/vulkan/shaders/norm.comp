@@ -127,20 +127,22 @@ void main()
         layer(y, x, n);
         return;
     }
-    float own[BATCH], gain[BATCH];
+    float own[BATCH], gain[BATCH], gate[BATCH];
     load_gain(0, n, gain);
     load_row(x, t, 0, n, own);
+    if (OP == GATED) load(head(a.z, t, h), 0, n, gate);
     const float r = inv_rms(x, t, n, own);
     for (int first = 0; first < n; first += BATCH * WG) {
         if (first > 0) {
             load(x, first, n, own);
             load_gain(first, n, gain);
+            if (OP == GATED) load(head(a.z, t, h), first, n, gate);
         }
         [[unroll]] for (int j = 0; j < BATCH; j++) {
             const int i = first + j * WG + int(gl_LocalInvocationIndex);
             if (i >= n) continue;
             precise float v = own[j] * r * gain[j];
-            if (OP == GATED) put(a.y, t, h * n + i, v * act_of(get(a.z, t, h * n + i), SILU));
+            if (OP == GATED) y.v[i] = v * act_of(gate[j], SILU);
             if (OP == NORM_ADD) {
                 v = (y.v[i] + v) * a.scale;
                 y.v[i] = v;

@@ -4,8 +4,10 @@
  * Each lane converts eight columns of x to f16; the subgroup exchanges them in shared memory. A
  * workgroup may have several tiles, and does not wait between them: sums are kept KEPT times.
  *
- * With experts (DIRECT), the row is that of a pair of a row and one of its K experts. Of gate and
- * up, a workgroup computes the same tile of both and joins them. */
+ * With experts (DIRECT), the row is that of a pair of a row and one of its K experts. Where the
+ * experts are being chosen at the same time (ROUTED, select.comp), every workgroup finds its own in
+ * the scores of the router. Of gate and up, a workgroup computes the same tile of both and joins
+ * them. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
@@ -15,10 +17,11 @@ layout(constant_id = 1) const int SHARE = 8;
 layout(constant_id = 2) const int MATRICES = 1; /* 2: gate and up */
 layout(constant_id = 3) const bool FOURS = true; /* x can be read in fours */
 layout(constant_id = 4) const int EXPERTS = 0;
-const int PLANNED = 1, DIRECT = 2;
 layout(local_size_x = 256) in;
 #define ROW_GROUP int(gl_WorkGroupID.y)
 #include "coop_rows.glsl"
+const int NUMBERS = EXPERTS == ROUTED ? 512 : 4;
+#include "rank.glsl"
 
 /* Of rows g and g + 8 of a tile. */
 struct Raw {
@@ -31,6 +34,7 @@ const int TILES = 8 / SHARE; /* of a workgroup at the same time */
 const int KEPT = 8;          /* times */
 shared float part[KEPT * MATRICES * 128];
 shared uvec4 words[256];
+shared int finalist[EXPERTS == ROUTED ? 256 : 1], chosen;
 
 ADDRESS row[2], x;
 Raw raw;
@@ -145,12 +149,34 @@ void finish(Group rows, int first, int times)
     }
 }
 
+/* The expert of this pair, of up to 256 with scores at a.plan: the first K of every 32 scores are
+ * ranked among each other. */
+int routed_expert()
+{
+    const int me = int(gl_LocalInvocationIndex), pair = int(gl_WorkGroupID.y), own = me / 32;
+    F32 score = F32(a.plan + 4ul * uint64_t(pair / a.K) * uint64_t(a.by_rs));
+    const float v = me < a.T ? number(score.v[me]) : -INF;
+    numbers[me / 4][me % 4] = v;
+    barrier();
+    const int rank = rank_of(8 * own, me % 32, 8), to = own * a.K + rank;
+    if (rank < a.K) {
+        numbers[64 + to / 4][to % 4] = v;
+        finalist[to] = me;
+    }
+    barrier();
+    if (me < 8 * a.K && rank_of(64, me, 2 * a.K) == pair % a.K) chosen = finalist[me];
+    barrier();
+    return chosen;
+}
+
 void main()
 {
     const int warp = int(gl_SubgroupID), lane = int(gl_SubgroupInvocationID), g = lane / 4,
               t = lane % 4, blocks = a.k / 256, own = warp % SHARE, tiles = (a.n + 15) / 16;
     const int stride = int(gl_NumWorkGroups.x) * TILES;
-    const Group rows = group_of();
+    int expert = 0;
+    if (EXPERTS == ROUTED) expert = routed_expert();
+    const Group rows = group_of(expert);
     int first = int(gl_WorkGroupID.x) * TILES, n = 0;
     x = a.x + 4ul * (uint64_t(source_at(rows, 0)) * uint64_t(a.x_rs) +
                      uint64_t(128 * (g / 4) + 4 * (g % 4) + 64 * (t / 2) + 16 * (t % 2)));

@@ -18,19 +18,10 @@ layout(push_constant, scalar) uniform Push {
 } a;
 
 const int RANKED = 512;
+const int NUMBERS = RANKED; /* NaN as -inf, -inf beyond the last */
+#include "rank.glsl"
 shared float best[WG], ranked[RANKED];
-shared vec4 numbers[RANKED / 4]; /* the same, NaN as -inf, -inf beyond the last */
 shared int at[WG];
-
-float number(float x)
-{
-    return x == x ? x : -INF;
-}
-
-bool before(float p, int i, float q, int j)
-{
-    return p > q || (p == q && i < j);
-}
 
 /* The first of the values and indices that each invocation has. */
 int first_of(float v, int k)
@@ -76,18 +67,6 @@ int join(F32 x, I32 part)
     return first_of(v, k);
 }
 
-/* How many of the numbers, four at a time, are before number e. */
-int rank_of(int e, int fours)
-{
-    const vec4 v = vec4(numbers[e / 4][e % 4]);
-    ivec4 rank = ivec4(0);
-    for (int j = 0; j < e / 4; j++) rank += ivec4(greaterThanEqual(numbers[j], v));
-    for (int j = e / 4 + 1; j < fours; j++) rank += ivec4(greaterThan(numbers[j], v));
-    for (int c = 0; c < 4; c++)
-        rank.x += before(numbers[e / 4][c], c, v.x, e % 4) ? 1 : 0;
-    return rank.x + rank.y + rank.z + rank.w;
-}
-
 /* The experts of a row with at most RANKED of them: each value counts those before it. */
 void route_ranked(F32 x, int n, I32 id, F32 w)
 {
@@ -100,7 +79,7 @@ void route_ranked(F32 x, int n, I32 id, F32 w)
     }
     barrier();
     for (int e = me; e < n; e += WG) {
-        const int rank = rank_of(e, (n + 3) / 4);
+        const int rank = rank_of(0, e, (n + 3) / 4);
         if (rank < a.K) at[rank] = e;
     }
     barrier();
