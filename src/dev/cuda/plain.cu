@@ -36,7 +36,7 @@ __device__ __forceinline__ float square(float4 v)
     return v.x * v.x + v.y * v.y + v.z * v.z + v.w * v.w;
 }
 
-/* Writes four values of row t, from 4 i on, and their bf16 planes. */
+/* Writes four values of row t, from 4 i on, and their planes. */
 __device__ __forceinline__ void put_four(const ft_mat &y, const out_bf16 &s, int t, int i, float4 v)
 {
     if (s.operand) {

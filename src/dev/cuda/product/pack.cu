@@ -400,20 +400,25 @@ __device__ static void pack_grid(int type, uint8_t *u, const piece p[2][2], int 
     }
 }
 
-/* Plain numbers: copied, or converted to F32; zeros outside the matrix. */
+/* Clamped to the largest f16; NaN stays. */
+__device__ __forceinline__ uint16_t half_bits(float v)
+{
+    return __half_as_ushort(__float2half_rn(fabsf(v) > 65504.0f ? copysignf(65504.0f, v) : v));
+}
+
+/* Plain numbers as F32, or F16 and BF16 as layout Half; zeros outside the matrix. */
 __device__ static void pack_plain(int type, uint8_t *u, const piece p[2][2], int K, int lane)
 {
     for (int h = 0; h < 2; h++)
         for (int i = 0; i < 2; i++)
             for (int j = 0; j < 8; j++) {
                 const bool some = p[h][i].row && p[h][i].k + j < K;
-                const int at = p[h][i].k + j;
+                const float v = some ? plain_value(type, p[h][i].row, p[h][i].k + j) : 0.0f;
                 if (packed_as(type) == FT_F32)
-                    ((float *)u)[128 * (4 * h + 2 * i + j / 4) + 4 * lane + j % 4] =
-                        some ? plain_value(type, p[h][i].row, at) : 0.0f;
+                    ((float *)u)[128 * (4 * h + 2 * i + j / 4) + 4 * lane + j % 4] = v;
                 else
                     ((uint16_t *)u)[256 * (2 * h + i) + 8 * lane + j] =
-                        (uint16_t)(some ? rd16(p[h][i].row + 2 * (size_t)at) : 0);
+                        half_bits(v * OPERAND_RANGE);
             }
 }
 
@@ -444,8 +449,7 @@ static __global__ void pack_kernel(const packing w)
     uint8_t *to = w.dst + id * w.bytes;
     switch (packed_as(w.type)) {
     case FT_F32:
-    case FT_F16:
-    case FT_BF16: pack_plain(w.type, to, p, w.k, lane); break;
+    case FT_F16: pack_plain(w.type, to, p, w.k, lane); break;
     case FT_IQ1_M:
     case FT_IQ2_XXS:
     case FT_IQ2_S:

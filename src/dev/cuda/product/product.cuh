@@ -58,13 +58,13 @@ typedef struct ft_product {
     bool acc; /* y += */
     bool glu; /* seg[0] gate, seg[1] up: y of seg[0] = act(gate) * up */
     int act;
-    const uint16_t *x; /* bf16 copy of x */
-    size_t x_plane;
-    int x_T;       /* its rows */
-    bool wide;     /* in the column order of ft_cuda_wide; `out` too */
-    int T;         /* rows to compute, without a list */
-    uint16_t *out; /* bf16 copy of the result of a pair, or NULL */
-    size_t out_plane;
+    const uint16_t *x; /* the first plane that is read of the copy of x... */
+    size_t x_plane;    /* ...and the distance of the second, if any */
+    int x_T;           /* its rows */
+    bool wide;         /* in the column order of ft_cuda_wide; `out` too */
+    int T;             /* rows to compute, without a list */
+    uint16_t *out;     /* copy of the result of a pair, or NULL */
+    ft_plane out_plane;
     int out_T;
     const ft_item *item; /* NULL: rows [0, T) in order */
     const int32_t *n_item, *list;
@@ -114,6 +114,17 @@ __device__ __forceinline__ void mma_bf16(float *c, const uint32_t *a, uint32_t b
 #endif
 }
 
+/* The product for weights of type W. */
+template <class W>
+__device__ __forceinline__ void mma_of(float (&c)[4], const uint32_t (&a)[4], uint32_t b0,
+                                       uint32_t b1)
+{
+    if constexpr (W::HALF)
+        mma_f16(c, a, b0, b1);
+    else
+        mma_bf16(c, a, b0, b1);
+}
+
 /* Half a unit of MT tiles times G groups of eight rows, v[group][plane]. The order of the products
  * is part of the order of sums; consecutive instructions belong to different sums, so that none
  * waits for the previous one. */
@@ -130,8 +141,8 @@ __device__ __forceinline__ void half_unit(float (*c)[NT][4], int at, const ft_fr
             for (int i = 0; i < G; i++)
 #pragma unroll
                 for (int j = 0; j < MT; j++)
-                    mma_bf16(c[j][at + i], f[j][w].a[step], step ? v[i][x].z : v[i][x].x,
-                             step ? v[i][x].w : v[i][x].y);
+                    mma_of<W>(c[j][at + i], f[j][w].a[step], step ? v[i][x].z : v[i][x].x,
+                              step ? v[i][x].w : v[i][x].y);
     }
 }
 
@@ -266,8 +277,8 @@ enum { LARGE_SMEM_HERE = has_large_smem(__CUDA_ARCH__ / 10) };
 enum { LARGE_SMEM_HERE = 1 };
 #endif
 
-/* F32 is for routers: their few tiles should be here as a whole when the rows come. BF16 needs more
- * bytes in flight: one row of the 9b takes 5.1 ms with five entries, 5.8 with three. */
+/* F32 is for routers: their few tiles should be here as a whole when the rows come. F16 and BF16
+ * need more bytes in flight: one row of the 9b takes 5.1 ms with five entries, 5.8 with three. */
 constexpr int split_places(int bytes, int place, int weight_parts, bool large_smem)
 {
     if (large_smem && bytes > 4000 && place == bytes) return 4;
@@ -651,12 +662,18 @@ void ft_product_run(ft_cuda *c, ft_product *p, ft_type type, int tokens, int ite
 ft_seg ft_product_seg(const ft_cuda *c, const ft_weight *w, float *y, int rs);
 /* Rows per block for so many rows. */
 int ft_product_tokens(const ft_cuda *c, int rows);
-/* The bf16 copy of x for weights of a type, made if there is none: in the column order for many
- * rows if it has many. */
+/* The planes of x that weights of a type read, in a copy that is made if there is none: in the
+ * column order for many rows if it has many. */
 const uint16_t *ft_product_x(ft_cuda *c, ft_mat x, ft_type type);
-/* The same in the column order for few rows, in p. */
-void ft_product_narrow(ft_cuda *c, uint16_t *p, ft_mat x, ft_type type);
-/* Prepares a bf16 copy of rows of k values for weights of a type, in place. */
+/* The same in the column order for few rows, in memory p. */
+const uint16_t *ft_product_narrow(ft_cuda *c, uint16_t *p, ft_mat x, ft_type type);
+/* Plane 1 of a copy of T rows of k values that weights of a type read. */
+static inline ft_plane ft_product_plane(int T, int k, ft_type type)
+{
+    ft_plane p = {bf16_plane(T, k), packed_as(type) == FT_F16};
+    return p;
+}
+/* Prepares a copy of rows of k values for weights of a type, in place. */
 void ft_product_prepare(ft_cuda *c, uint16_t *p, int rows, int k, bool wide, ft_type type);
 
 #endif

@@ -158,6 +158,16 @@ template <class S> __device__ __forceinline__ void rows_feed(const ft_product &p
 
 /* ---- the consumer warpgroups ---- */
 
+/* The product for weights of type W. */
+template <class W, int N>
+__device__ __forceinline__ void group_product_of(float (&c)[N], const uint32_t (&a)[4], uint64_t b)
+{
+    if constexpr (W::HALF)
+        group_product_f16(c, a, b);
+    else
+        group_product(c, a, b);
+}
+
 /* Issues the products of a unit; f must not change until they are complete. */
 template <class S>
 __device__ __forceinline__ void rows_unit(float (&c)[S::SUMS], ft_frag (&f)[2][S::weights::WP],
@@ -185,7 +195,8 @@ __device__ __forceinline__ void rows_unit(float (&c)[S::SUMS], ft_frag (&f)[2][S
             const int wp = q >= W::XP ? q - W::XP + 1 : 0, xp = q < W::XP ? q : 0;
 #pragma unroll
             for (int step = 0; step < 2; step++)
-                group_product(c, f[h][wp].a[step], x + (xp * S::PLANE + 64 * h + 32 * step) / 16);
+                group_product_of<W>(c, f[h][wp].a[step],
+                                    x + (xp * S::PLANE + 64 * h + 32 * step) / 16);
         }
     group_commit();
 }
@@ -320,7 +331,7 @@ __device__ __forceinline__ void rows_put(const ft_product &p, const block_of &b,
             put_result(p, *b.s, row_y(p, b, i), o + j, out[i * ROWS_PITCH + j] * scale);
 }
 
-/* Gates and ups are adjacent. A thread makes 16 bytes of a row's bf16 copy: the pairs of outputs
+/* Gates and ups are adjacent. A thread makes 16 bytes of a row's copy: the pairs of outputs
  * that are adjacent there. */
 template <class W>
 __device__ __forceinline__ void rows_put_pair(const ft_product &p, const block_of &b,
@@ -340,14 +351,14 @@ __device__ __forceinline__ void rows_put_pair(const ft_product &p, const block_o
             const float2 g = *(const float2 *)(gate + 8 * k), u = *(const float2 *)(up + 8 * k);
             const float v0 = act_of(g.x * s0, p.act) * (u.x * s1);
             const float v1 = act_of(g.y * s0, p.act) * (u.y * s1);
-            split2(v0, v1, hi[k], lo[k]);
+            plane_pair(p.out_plane, v0, v1, hi[k], lo[k]);
             if (y && o + 8 * k < s.w.n) y[8 * k] = v0;
             if (y && o + 8 * k + 1 < s.w.n) y[8 * k + 1] = v1;
         }
         if (!p.out || b.at * 64 >= s.w.n) continue;
         const size_t at = bf16_index(p.out_T, true, row, o);
         *(uint4 *)(p.out + at) = make_uint4(hi[0], hi[1], hi[2], hi[3]);
-        *(uint4 *)(p.out + p.out_plane + at) = make_uint4(lo[0], lo[1], lo[2], lo[3]);
+        *(uint4 *)(p.out + p.out_plane.at + at) = make_uint4(lo[0], lo[1], lo[2], lo[3]);
     }
 }
 

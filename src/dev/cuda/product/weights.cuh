@@ -3,12 +3,13 @@
  * one unit at a time, 16 bytes per lane where possible. In each half of 32 columns lane (g, t) =
  * (lane / 4, lane % 4) has columns [8t, 8t + 8) of rows g and g + 8: those eight, in this order,
  * are its operands of two m16n8k16 products. The order of columns inside a product is arbitrary as
- * long as the activations (a bf16 copy, common.cuh) are read in the same order: also sixteen bytes
- * per lane.
+ * long as the activations (a copy of them, common.cuh) are read in the same order: also sixteen
+ * bytes per lane.
  *
  * A weight is decoded to bf16: w = round(q * s - m), with s and m rounded to bf16 when it was
  * packed. The squared error of that is about 3e-6 of the squared weights, far below the
- * quantisation error. Plain numbers are exact: BF16 as it is, F16 and F32 as two bf16 parts.
+ * quantisation error. Plain numbers are exact, except that BF16 has the range of f16: F16 and BF16
+ * are f16 operands (and so are the activations they read), F32 is two bf16 parts.
  *
  * An integer code is a bf16 number without an instruction to convert it: a number whose exponent
  * bits are 0 or 1 is its low eight bits times 2^-133. Only a mask is needed to separate a code from
@@ -119,9 +120,10 @@ template <class V> __device__ __forceinline__ V get(const uint8_t *p, int i)
 }
 
 /* What every layout defines: BYTES of a unit, XP planes of activations it is multiplied with, WP
- * parts of a weight, TABLE entries of its codebook (weights_low.cuh). */
+ * parts of a weight, TABLE entries of its codebook (weights_low.cuh), whether operands are f16
+ * (HALF) or bf16. */
 template <int BYTES_, int XP_ = 1, int WP_ = 1, int TABLE_ = 0> struct layout {
-    enum { BYTES = BYTES_, XP = XP_, WP = WP_, TABLE = TABLE_ };
+    enum { BYTES = BYTES_, XP = XP_, WP = WP_, TABLE = TABLE_, HALF = 0 };
     static constexpr float FACTOR = 1.0f; /* of results */
 };
 
@@ -396,8 +398,11 @@ __device__ __forceinline__ void frag_row(ft_frag *f, int i, uint4 v)
     f->a[1][i + 2] = v.w;
 }
 
-/* BF16: unchanged, for each half and row eight values per lane. */
-struct Bf16 : layout<2048, 2> {
+/* F16 and BF16 as f16, for each half and row eight values per lane. They are multiplied by
+ * OPERAND_RANGE, by which activations are divided: so BF16 has no rounding error from 4e-6 on, and
+ * below it one of 2e-9; values above 4094 are clamped. */
+struct Half : layout<2048> {
+    enum { HALF = 1 };
     struct regs {
         uint4 v[4];
     };
@@ -422,38 +427,7 @@ __device__ __forceinline__ void split2(float a, float b, uint32_t &hi, uint32_t 
     lo = (uint32_t)__bfloat16_as_ushort(al) | (uint32_t)__bfloat16_as_ushort(bl) << 16;
 }
 
-/* A half-precision number has eleven significant bits: the first eight, and the exact remainder. */
-__device__ __forceinline__ void split_halves(uint32_t v, uint32_t &hi, uint32_t &lo)
-{
-    const float2 x = __half22float2(*(const __half2 *)&v);
-    const uint32_t a = __float_as_uint(x.x), b = __float_as_uint(x.y), high = 0xffff0000u;
-    hi = __byte_perm(a, b, 0x7632);
-    lo = __byte_perm(__float_as_uint(x.x - __uint_as_float(a & high)),
-                     __float_as_uint(x.y - __uint_as_float(b & high)), 0x7632);
-}
-
-/* F16 and F32 as two bf16 parts: f[0] and f[1]. */
-struct F16 : layout<2048, 2, 2> {
-    typedef Bf16::regs regs;
-    __device__ static void load(regs &r, const uint8_t *p, int lane)
-    {
-        Bf16::load(r, p, lane);
-    }
-    __device__ static void frag(ft_frag *f, const regs &r, int h, int lane)
-    {
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
-            const uint4 v = h ? r.v[2 + i] : r.v[i];
-            const uint32_t in[4] = {v.x, v.y, v.z, v.w};
-            uint32_t hi[4], lo[4];
-#pragma unroll
-            for (int j = 0; j < 4; j++) split_halves(in[j], hi[j], lo[j]);
-            frag_row(&f[0], i, make_uint4(hi[0], hi[1], hi[2], hi[3]));
-            frag_row(&f[1], i, make_uint4(lo[0], lo[1], lo[2], lo[3]));
-        }
-    }
-};
-
+/* F32 as two bf16 parts: f[0] and f[1]. */
 struct F32 : layout<4096, 2, 2> {
     struct regs {
         uint4 v[8];

@@ -328,8 +328,7 @@ typedef Iq3<Iq3sTable, 512> Iq3s;
     X(FT_TQ4_1S, Tq4)                                                                              \
     X(FT_MXFP4, Mxfp4)                                                                             \
     X(FT_NVFP4, Nvfp4)                                                                             \
-    X(FT_BF16, Bf16)                                                                               \
-    X(FT_F16, F16)                                                                                 \
+    X(FT_F16, Half)                                                                                \
     X(FT_F32, F32)
 
 /* The type whose layout a type is packed into: mostly the type itself. */
@@ -342,6 +341,7 @@ __host__ __device__ __forceinline__ int packed_as(int type)
     case FT_IQ1_S: return FT_IQ1_M;
     case FT_IQ2_XS: return FT_IQ2_S;
     case FT_IQ4_XS: return FT_IQ4_NL;
+    case FT_BF16: return FT_F16;
     case FT_TQ1_0:
     case FT_Q1_0:
     case FT_Q2_0:
