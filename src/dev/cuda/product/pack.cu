@@ -273,6 +273,7 @@ __device__ static void pack_codes(int type, uint8_t *u, const piece p[2][2], int
                 for (int j = 0; j < 2; j++)
                     ((uint32_t *)(u + 512 * h))[4 * lane + 2 * i + j] = pack_bytes(c.q + 4 * j);
                 continue;
+            case FT_IQ4_NL: put_scale_32(u + 512, c.s * code_scale(0), h, i, lane); break;
             case FT_NVFP4:
             case FT_TQ4_1S: put_scale_16(u + 512, c.s, h, i, lane); break;
             default: put_scale_32(u + 512, c.s, h, i, lane); break;
@@ -324,9 +325,10 @@ __device__ static void pack_low(int type, uint8_t *u, const piece p[2][2], int l
     if (threes) ((uint32_t *)(u + 256))[lane] = q[2];
 }
 
-/* Scales of 4 bits at `scales`, and d at `scales` + 32; the thread with the first of 16 columns
- * writes a byte of two: of both halves. */
-__device__ static void put_scale_4(uint8_t *scales, const grid_codes c[2][2], int lane)
+/* Scales of 4 bits at `scales`, and d times a factor at `scales` + 32; the thread with the first of
+ * 16 columns writes a byte of two: of both halves. */
+__device__ static void put_scale_4(uint8_t *scales, const grid_codes c[2][2], float factor,
+                                   int lane)
 {
     const int g = lane >> 2, t = lane & 3;
     for (int i = 0; i < 2; i++) {
@@ -335,7 +337,7 @@ __device__ static void put_scale_4(uint8_t *scales, const grid_codes c[2][2], in
         if (t) continue;
         ((uint16_t *)scales)[2 * g + i] = (uint16_t)((uint32_t)c[0][i].sub | other0 << 4 |
                                                      (uint32_t)c[1][i].sub << 8 | other1 << 12);
-        ((uint16_t *)(scales + 32))[2 * g + i] = (uint16_t)bf_bits(c[0][i].d);
+        ((uint16_t *)(scales + 32))[2 * g + i] = (uint16_t)bf_bits(c[0][i].d * factor);
     }
 }
 
@@ -377,7 +379,7 @@ __device__ static void pack_grid(int type, uint8_t *u, const piece p[2][2], int 
     case FT_IQ1_M:
         words[lane] = low[0];
         ((uint16_t *)(u + 128))[lane] = (uint16_t)top;
-        put_scale_4(u + 192, c, lane);
+        put_scale_4(u + 192, c, code_scale(6), lane);
         break;
     case FT_IQ2_XXS:
         words[lane] = low[0];
@@ -391,7 +393,7 @@ __device__ static void pack_grid(int type, uint8_t *u, const piece p[2][2], int 
         words[lane] = low[0];
         words[32 + lane] = signs;
         u[256 + lane] = (uint8_t)top;
-        put_scale_4(u + 288, c, lane);
+        put_scale_4(u + 288, c, 1, lane);
         break;
     default:
         ((uint2 *)u)[lane] = make_uint2(low[0], low[1]);

@@ -309,18 +309,6 @@ struct Tq4Table { /* the upper half of the codebook of TQ4_1S divided by TQ4_STE
 };
 #define TQ4_STEP (1 / 1.05745f)
 
-/* The values of IQ4 are -127 -104 -83 -65 -49 -35 -22 -10 and 1 13 25 38 53 69 89 113: plus or
- * minus one number, plus a second one. */
-struct Iq4Table { /* 5.5 17.5 30 43.5 59 76 96.5 120 */
-    typedef four<0x40b0, 0x418c, 0x41f0, 0x422e> first;
-    typedef four<0x426c, 0x4298, 0x42c1, 0x42f0> second;
-};
-
-struct Iq4Offset { /* -4.5 -4.5 -5 -5.5 -6 -7 -7.5 -7: all have the same high byte */
-    typedef four<0xc090, 0xc090, 0xc0a0, 0xc0b0> first;
-    typedef four<0xc0c0, 0xc0e0, 0xc0f0, 0xc0e0> second;
-};
-
 /* Four values times sc: one code below eight in each nibble of the low half of v; with the sign
  * bits of `signs` (the highest of each byte). */
 template <class Table>
@@ -335,21 +323,6 @@ __device__ __forceinline__ void put_four(ft_frag *f, int i, int step, uint32_t v
     f->a[step][i + 2] = mul2(__byte_perm(lo, hi, 0x7362), sc);
 }
 
-template <>
-__device__ __forceinline__ void put_four<Iq4Table>(ft_frag *f, int i, int step, uint32_t v,
-                                                   uint32_t signs, uint32_t sc)
-{
-    typedef Iq4Table::first a;
-    typedef Iq4Table::second b;
-    const uint32_t lo = __byte_perm(a::lo, b::lo, v);
-    const uint32_t hi = __byte_perm(a::hi, b::hi, v) ^ (signs & 0x80808080u);
-    const uint32_t off = __byte_perm(Iq4Offset::first::lo, Iq4Offset::second::lo, v);
-    const uint32_t p0 = plus2(__byte_perm(lo, hi, 0x5140), __byte_perm(off, 0xc0c0c0c0u, 0x4140));
-    const uint32_t p1 = plus2(__byte_perm(lo, hi, 0x7362), __byte_perm(off, 0xc0c0c0c0u, 0x4342));
-    f->a[step][i] = mul2(p0, sc);
-    f->a[step][i + 2] = mul2(p1, sc);
-}
-
 /* Eight values: the codes of the first four are in the low half of v. */
 template <class Table>
 __device__ __forceinline__ void put_eight(ft_frag *f, int i, uint32_t v, uint32_t signs0,
@@ -359,9 +332,9 @@ __device__ __forceinline__ void put_eight(ft_frag *f, int i, uint32_t v, uint32_
     put_four<Table>(f, i, 1, v >> 16, signs1, sc);
 }
 
-/* IQ4_NL, IQ4_XS and MXFP4 (one scale a half), NVFP4 and TQ4_1S (two): signs and magnitudes. A
- * nibble has the magnitude of a value; the fourth bits of the odd nibbles are the signs of the
- * first four values, those of the even nibbles of the others. */
+/* MXFP4 (one scale a half), NVFP4 and TQ4_1S (two): signs and magnitudes. A nibble has the
+ * magnitude of a value; the fourth bits of the odd nibbles are the signs of the first four values,
+ * those of the even nibbles of the others. */
 template <class Table, int SCALES> struct Signed : layout<512 + 64 * SCALES> {
     struct regs {
         uint4 q, s;
@@ -386,6 +359,44 @@ template <class Table, int SCALES> struct Signed : layout<512 + 64 * SCALES> {
                                 : h         ? dup_hi(own)
                                             : dup_lo(own);
             put_eight<Table>(f, i, q[i] & 0x77777777u, q[i], q[i] << 4, sc);
+        }
+    }
+};
+
+/* IQ4_NL and IQ4_XS: codes as in Signed, and a scale a half. The eight positive and the eight
+ * negative values are bytes, 128 too large: 129 141 153 166 181 197 217 241, 118 106 93 79 63 45 24
+ * 1. Both are looked up, and the sign selects one. */
+struct Iq4 : code_layout<576> {
+    struct regs {
+        uint4 q;
+        uint2 s;
+    };
+    __device__ static void load(regs &r, const uint8_t *p, int lane)
+    {
+        r.q = get<uint4>(p, lane);
+        r.s = get<uint2>(p + 512, lane >> 2);
+    }
+    /* four bytes for the codes in the low half of v; minus: the highest bit of each byte */
+    __device__ __forceinline__ static uint32_t four_bytes(uint32_t v, uint32_t minus)
+    {
+        const uint32_t up = __byte_perm(0xa6998d81u, 0xf1d9c5b5u, v);
+        const uint32_t down = __byte_perm(0x4f5d6a76u, 0x01182d3fu, v);
+        const uint32_t mask = __byte_perm(minus, 0, 0xba98); /* the highest bit eight times */
+        return (down & mask) | (up & ~mask);
+    }
+    __device__ static void frag(ft_frag *f, const regs &r, int h, int lane)
+    {
+        const uint32_t q[2] = {h ? r.q.z : r.q.x, h ? r.q.w : r.q.y}, s[2] = {r.s.x, r.s.y};
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            const uint32_t sc = h ? dup_hi(s[i]) : dup_lo(s[i]), off = mul2(sc, MINUS_BIT_7);
+            const uint32_t v = q[i] & 0x77777777u;
+#pragma unroll
+            for (int step = 0; step < 2; step++) {
+                const uint32_t u = four_bytes(step ? v >> 16 : v, step ? q[i] << 4 : q[i]);
+                f->a[step][i] = fma2(__byte_perm(u, 0, 0x4140), sc, off);
+                f->a[step][i + 2] = fma2(__byte_perm(u, 0, 0x4342), sc, off);
+            }
         }
     }
 };
@@ -454,7 +465,6 @@ struct F32 : layout<4096, 2, 2> {
     }
 };
 
-typedef Signed<Iq4Table, 1> Iq4;
 typedef Signed<Fp4Table, 1> Mxfp4;
 typedef Signed<Fp4Table, 2> Nvfp4;
 typedef Signed<Tq4Table, 2> Tq4;

@@ -10,14 +10,15 @@
 
 enum : uint32_t {
     MINUS_127_5 = 0xc2ffc2ffu,
-    MINUS_BIT_6 = 0x80408040u, /* minus the code of bit 6 alone */
+    MINUS_BIT_6 = 0x80408040u,      /* minus the code of bit 6 alone */
+    MINUS_BIT_6_MORE = 0x80488048u, /* 9/8 of it */
+    MINUS_BIT_6_LESS = 0x80388038u, /* 7/8 of it */
 };
 
-/* Four pairs of row i of 2-bit codes: value 2j at bit 8i + 2j, value 2j + 1 at bit 16 + 8i + 2j.
- * sc: the scale of pair 3. */
+/* Four pairs of row i of 2-bit codes: value 2j at bit 2j, value 2j + 1 at bit 16 + 2j. sc: the
+ * scale of pair 3. */
 __device__ __forceinline__ void put_twos(ft_frag *f, uint32_t v, int i, uint32_t sc, uint32_t off)
 {
-    v = i ? v >> 8 : v;
 #pragma unroll
     for (int j = 3; j >= 0; j--) {
         f->a[j / 2][i + 2 * (j % 2)] = fma2(v & 0x00030003u << 2 * j, sc, off);
@@ -46,7 +47,7 @@ struct Q2K : code_layout<384> {
             const uint32_t b = __byte_perm(s[i], 0, which), off = mul2(d[i], MINUS_128);
             const uint32_t sc = fma2(nib(b, 0), dup_lo(d[i]), dup_lo(off));
             const uint32_t mn = fma2(nib(b, 1), dup_hi(d[i]), dup_hi(off));
-            put_twos(f, h ? r.q.y : r.q.x, i, sc, mn);
+            put_twos(f, (h ? r.q.y : r.q.x) >> 8 * i, i, sc, mn);
         }
     }
 };
@@ -67,7 +68,7 @@ struct Ternary : code_layout<288> {
 #pragma unroll
         for (int i = 0; i < 2; i++) {
             const uint32_t sc = i ? dup_hi(r.s) : dup_lo(r.s);
-            put_twos(f, h ? r.q.y : r.q.x, i, sc, mul2(sc, MINUS_BIT_6));
+            put_twos(f, (h ? r.q.y : r.q.x) >> 8 * i, i, sc, mul2(sc, MINUS_BIT_6));
         }
     }
 };
@@ -82,11 +83,6 @@ struct Tq3Table { /* the codebook of TQ3_1S divided by TQ3_STEP, which makes the
     typedef four<0x3eeb, 0x3fb9, 0x4023, 0x407e> second;
 };
 #define TQ3_STEP (1 / 1.995f)
-
-struct Iq1Table { /* -1 0 1 plus 1/8, then minus 1/8 */
-    typedef four<0xbf60, 0x3e00, 0x3f90, 0> first;
-    typedef four<0xbf90, 0xbe00, 0x3f60, 0> second;
-};
 
 struct Iq2Table { /* 8 25 43 */
     typedef four<0x4100, 0x41c8, 0x422c, 0> first;
@@ -149,8 +145,8 @@ template <class Table, bool BYTE_SCALES> struct Three : layout<BYTE_SCALES ? 480
 /* ---- codebooks ---- */
 
 /* The codebook of a layout in shared memory: filled by all threads, and used after a barrier. An
- * entry has the codes of four values in its nibbles, or of eight: code j at bit 4 (j % 4) + 2 (j /
- * 4). */
+ * entry has the codes of four values in its nibbles, or (IQ2) of eight: code j at bit 4 (j % 4) + 2
+ * (j / 4). */
 template <class W> __device__ __forceinline__ uint16_t *table_of()
 {
     __shared__ __align__(16) uint16_t table[W::TABLE];
@@ -245,8 +241,10 @@ struct Iq2s : layout<352, 1, 1, 1024> {
 };
 
 /* IQ1_M and IQ1_S: bits 4 (2h + i).. of a lane's half-word are three more bits of the index, and
- * whether 1/8 is subtracted. */
+ * whether 1/8 is subtracted. Values are -1 0 1 plus or minus 1/8. An entry has codes 0 1 2: value
+ * 2j at bit 2j, value 2j + 1 at bit 8 + 2j. */
 struct Iq1 : layout<256, 1, 1, 2048> {
+    static constexpr float FACTOR = CODE_FACTOR;
     struct regs {
         uint32_t q, top, s, d;
     };
@@ -264,10 +262,9 @@ struct Iq1 : layout<256, 1, 1, 2048> {
             const int at = 4 * (2 * h + i);
             const uint32_t top = (at < 8 ? r.top << (8 - at) : r.top >> (at - 8)) & 0x700;
             const uint32_t entry = table_of<Iq1>()[index_byte(r.q, h, i) | top];
-            const uint32_t minus = r.top & 8u << at ? 0x4444u : 0;
+            const uint32_t less = r.top & 8u << at ? MINUS_BIT_6_MORE : MINUS_BIT_6_LESS;
             const uint32_t sc = scale_4(r.s, r.d, h, i);
-            put_four<Iq1Table>(f, i, 0, and_or(entry, 0x3333u, minus), 0, sc);
-            put_four<Iq1Table>(f, i, 1, and_or(entry >> 2, 0x3333u, minus), 0, sc);
+            put_twos(f, __byte_perm(entry, 0, 0x4140), i, sc, mul2(sc, less));
         }
     }
 };
