@@ -40,8 +40,8 @@ __device__ __forceinline__ uint32_t bf_bits(float x)
     return __bfloat16_as_ushort(__float2bfloat16_rn(x));
 }
 
-/* A scale of half h and row i: of 32 columns, written by the first of their four lanes, or of 16.
- */
+/* A scale of half h and row i: of 32 columns, written by the first of their four lanes, or of 16,
+ * next to the other scales of these columns. */
 __device__ __forceinline__ void put_scale_32(uint8_t *u, float s, int h, int i, int lane)
 {
     if (!(lane & 3)) ((uint16_t *)u)[4 * (lane >> 2) + 2 * i + h] = (uint16_t)bf_bits(s);
@@ -49,8 +49,7 @@ __device__ __forceinline__ void put_scale_32(uint8_t *u, float s, int h, int i, 
 
 __device__ __forceinline__ void put_scale_16(uint8_t *u, float s, int h, int i, int lane)
 {
-    const int at = 8 * (lane >> 2) + 4 * i + 2 * h + (lane >> 1 & 1);
-    if (!(lane & 1)) ((uint16_t *)u)[at] = (uint16_t)bf_bits(s);
+    if (!(lane & 1)) ((uint16_t *)u)[4 * (lane >> 1) + 2 * i + h] = (uint16_t)bf_bits(s);
 }
 
 /* What a lane packs: columns [k, k + 8) of a row, which may be outside the matrix. */
@@ -273,10 +272,9 @@ __device__ static void pack_codes(int type, uint8_t *u, const piece p[2][2], int
                 for (int j = 0; j < 2; j++)
                     ((uint32_t *)(u + 512 * h))[4 * lane + 2 * i + j] = pack_bytes(c.q + 4 * j);
                 continue;
-            case FT_IQ4_NL: put_scale_32(u + 512, c.s * code_scale(0), h, i, lane); break;
             case FT_NVFP4:
-            case FT_TQ4_1S: put_scale_16(u + 512, c.s, h, i, lane); break;
-            default: put_scale_32(u + 512, c.s, h, i, lane); break;
+            case FT_TQ4_1S: put_scale_16(u + 512, c.s * code_scale(0), h, i, lane); break;
+            default: put_scale_32(u + 512, c.s * code_scale(0), h, i, lane); break;
             }
             if (as == FT_IQ4_NL || as == FT_MXFP4 || as == FT_NVFP4 || as == FT_TQ4_1S)
                 v = pack_signed(as, c.q);
@@ -314,9 +312,9 @@ __device__ static void pack_low(int type, uint8_t *u, const piece p[2][2], int l
                 break;
             case FT_Q3_K:
                 if (!(t & 1)) u[384 + 4 * row + 2 * h + t / 2] = (uint8_t)c.sub;
-                if (!t && !h) ((uint16_t *)(u + 448))[row] = (uint16_t)bf_bits(c.s);
+                if (!t && !h) ((uint16_t *)(u + 448))[row] = (uint16_t)bf_bits(c.s * code_scale(0));
                 break;
-            case FT_TQ3_1S: put_scale_16(u + 384, c.s, h, i, lane); break;
+            case FT_TQ3_1S: put_scale_16(u + 384, c.s * code_scale(0), h, i, lane); break;
             default: /* TQ2_0 */
                 if (!t && !h) ((uint16_t *)(u + 256))[row] = (uint16_t)bf_bits(c.s * code_scale(6));
             }
@@ -352,6 +350,11 @@ __device__ static grid_codes codes_grid(int type, const piece &p)
     }
 }
 
+__device__ static float grid_scale(const grid_codes &c)
+{
+    return c.d * ((float)c.sub + 0.5f) * code_scale(0);
+}
+
 /* Codebook indices, with the higher bits apart, and signs. All lanes of a warp call it together. */
 __device__ static void pack_grid(int type, uint8_t *u, const piece p[2][2], int lane)
 {
@@ -369,7 +372,7 @@ __device__ static void pack_grid(int type, uint8_t *u, const piece p[2][2], int 
         default:
             top |= (x.index[0] >> 8 | x.index[1] >> 8 << 1) << 2 * n;
             low[h] |= ((x.index[0] & 255) | (x.index[1] & 255) << 8) << 16 * i;
-            put_scale_32(u + 384, x.d * ((float)x.sub + 0.5f), h, i, lane);
+            put_scale_32(u + 384, grid_scale(x), h, i, lane);
             continue;
         }
         low[0] |= (x.index[0] & 255) << 8 * n;
@@ -386,14 +389,14 @@ __device__ static void pack_grid(int type, uint8_t *u, const piece p[2][2], int 
         words[32 + lane] = signs;
         for (int n = 0; n < 4; n++) {
             const grid_codes &x = c[n / 2][n % 2];
-            put_scale_32(u + 256, x.d * ((float)x.sub + 0.5f), n / 2, n % 2, lane);
+            put_scale_32(u + 256, grid_scale(x), n / 2, n % 2, lane);
         }
         break;
     case FT_IQ2_S:
         words[lane] = low[0];
         words[32 + lane] = signs;
         u[256 + lane] = (uint8_t)top;
-        put_scale_4(u + 288, c, 1, lane);
+        put_scale_4(u + 288, c, code_scale(0), lane);
         break;
     default:
         ((uint2 *)u)[lane] = make_uint2(low[0], low[1]);
