@@ -198,14 +198,15 @@ OPTEST_ROWS(products_of, {1, 2, 64}, {5, 1, 192}, {64, 2, 128}, {65, 2, 128}, {1
  * know that, and write the transformed copy with the result. */
 static void products_of_tq(ft_optest *t, const int *n)
 {
-    enum { OPS = 4, ROUNDS = 2 };
-    const int T = n[0], H = n[1], d = n[2], k = H * d;
-    ft_weight w[OPS];
+    enum { OPS = 6, ROUNDS = 2 };
+    const int T = n[0], H = n[1], d = n[2], k = H * d, F = n[3];
+    ft_weight w[OPS], gate = t_weight(t, FT_Q8_0, F, k, 1), up = t_weight(t, FT_Q8_0, F, k, 1);
     ft_mat x = t_uniform(t, T, k, -1, 1), g = t_uniform(t, T, k, -2, 2), y[OPS], z[ROUNDS][OPS];
+    ft_mat u = t_output(t, T, F);
     ft_vec v = t_vec(t, k, 0.5f, 1.5f), own = t_vec(t, d, 0.5f, 1.5f);
     for (int i = 0; i < OPS; i++) {
-        w[i] = t_weight(t, i % 2 ? FT_TQ3_1S : FT_TQ4_1S, 24, k, 1);
-        y[i] = t_output(t, T, k);
+        w[i] = t_weight(t, i % 2 ? FT_TQ3_1S : FT_TQ4_1S, 24, i == 4 ? F : k, 1);
+        y[i] = i == 5 ? t_uniform(t, T, k, -1, 1) : t_output(t, T, i == 4 ? F : k);
         for (int r = 0; r < ROUNDS; r++) z[r][i] = t_output(t, T, 24);
     }
     t->batch.T = t->pick >= 0 ? 1 : T;
@@ -215,13 +216,20 @@ static void products_of_tq(ft_optest *t, const int *n)
         ft_gated_norm(t->step, ft_heads(y[1], 0, H, d, d), ft_heads(x, 0, H, d, d),
                       ft_heads(g, 0, H, d, d), own, 1e-6f);
         ft_norm_add(t->step, x, g, v, 1e-6f, 0.5f, (ft_norm_out[]){{y[2], v}, {y[3], v}}, 2);
+        ft_glu(t->step, y[4], u, x, &gate, &up, FT_SILU);
+        ft_sigmoid_mul(t->step, y[5], g);
         for (int i = 0; i < OPS; i++) ft_linear(t->step, z[r][i], y[i], &w[i]);
     }
     t_run(t);
-    for (int i = 0; i < ROUNDS * OPS; i++)
-        t_expect_rest(t, z[i / OPS][i % OPS], limit(t, FT_TQ4_1S, T * 24));
+    for (int i = 0; i < ROUNDS * OPS; i++) {
+        /* y[4] itself is the result of products with Q8_0 weights */
+        const double bound = limit(t, FT_TQ4_1S, T * 24);
+        const double more = i % OPS == 4 ? 10 * limit(t, FT_Q8_0, T * 24) : 2 * bound;
+        t_expect_rest(t, z[i / OPS][i % OPS], more);
+    }
 }
-OPTEST_ROWS(products_of_tq, {3, 2, 64}, {5, 1, 192}, {2, 4, 128}, {65, 2, 128}, {131, 2, 256})
+OPTEST_ROWS(products_of_tq, {3, 2, 64, 192}, {5, 1, 192, 128}, {2, 4, 128, 6464}, {1, 2, 256, 6400},
+            {65, 2, 128, 256}, {131, 2, 256, 512}, {12, 8, 64, 8512})
 
 /* Shapes of real layers, for the bench. */
 #define LARGE(type)                                                                                \

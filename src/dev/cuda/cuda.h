@@ -226,6 +226,8 @@ uint16_t *ft_cuda_wrote_with_bf16(ft_cuda *c, ft_mat m, bool *half);
 void ft_cuda_reads(ft_cuda *c, ft_mat m, ft_copy_kind kind);
 /* After ft_cuda_wrote_with_bf16: where to write the transformed copy, or NULL. */
 uint16_t *ft_cuda_wrote_with_hadamard(ft_cuda *c, ft_mat m);
+/* That copy was not written after all. */
+void ft_cuda_no_hadamard(ft_cuda *c, const uint16_t *copy);
 
 /* The ops, implemented in the files of their families. */
 void ft_cuda_embed(ft_dev *d, ft_mat y, const ft_weight *w, float scale);

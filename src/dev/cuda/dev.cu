@@ -179,6 +179,12 @@ uint16_t *ft_cuda_wrote_with_hadamard(ft_cuda *c, ft_mat m)
     return ft_cuda_bf16_copy(c, m, FT_COPY_HADAMARD, &found);
 }
 
+void ft_cuda_no_hadamard(ft_cuda *c, const uint16_t *copy)
+{
+    for (int i = 0; i < FT_CUDA_BF16_COPIES; i++)
+        if (c->bf16[i].p == copy) c->bf16[i].valid = false;
+}
+
 /* ---- the batch ---- */
 
 /* Reserves the next bytes of the staging buffer. */

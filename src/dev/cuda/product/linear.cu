@@ -226,5 +226,7 @@ extern "C" void ft_cuda_glu(ft_dev *d, ft_mat y, ft_mat u, ft_mat x, const ft_we
     p.out = ft_cuda_wrote_with_bf16(c, y, &p.out_plane.half);
     p.out_T = y.T;
     p.out_plane.at = bf16_plane(y.T, ft_mat_cols(y));
+    uint16_t *const hadamard = p.hadamard = ft_cuda_wrote_with_hadamard(c, y);
     ft_product_run(c, &p, gate->type, ft_product_tokens(c, x.T), 0);
+    if (hadamard && !p.wrote_hadamard) ft_cuda_no_hadamard(c, hadamard);
 }

@@ -66,6 +66,8 @@ typedef struct ft_product {
     uint16_t *out;     /* copy of the result of a pair, or NULL */
     ft_plane out_plane;
     int out_T;
+    uint16_t *hadamard;  /* its transformed copy, or NULL: for kernels that can write it... */
+    bool wrote_hadamard; /* ...which set this in the argument of ft_product_run */
     const ft_item *item; /* NULL: rows [0, T) in order */
     const int32_t *n_item, *list;
     int shared_blocks,
@@ -218,13 +220,15 @@ __device__ __forceinline__ void put_result(const ft_product &p, const ft_seg &s,
     *y = p.acc ? *y + v : v;
 }
 
-__device__ __forceinline__ void put_pair(const ft_product &p, int row, int o, float gate, float up)
+/* Returns the result. */
+__device__ __forceinline__ float put_pair(const ft_product &p, int row, int o, float gate, float up)
 {
     const ft_seg &s = p.seg[0];
-    if (o >= s.w.n) return;
     const float v = act_of(gate, p.act) * up;
+    if (o >= s.w.n) return v;
     if (s.y) s.y[(size_t)row * s.rs + o] = v;
     if (p.out) bf16_put(p.out, p.out_plane, bf16_index(p.out_T, false, row, o), v);
+    return v;
 }
 
 __device__ __forceinline__ int part_units(int units)
