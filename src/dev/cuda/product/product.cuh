@@ -582,16 +582,6 @@ template <class S> static void rows_launch(ft_cuda *c, const ft_product *p, dim3
                    S::BYTES, *p);
 }
 
-/* The same with clusters of two blocks, of which each has a tile of rows. */
-template <class S> static void pairs_launch(ft_cuda *c, const ft_product *p, dim3 grid)
-{
-    static uint64_t wide;
-    if (ft_cuda_first_use(c, &wide))
-        ft_cuda_shared(c, (const void *)product_rows_pairs<S>, S::BYTES);
-    const unsigned pairs = grid.x * ((grid.y + 1) / 2), most = (unsigned)c->sms / 2;
-    FT_LAUNCH_NEXT(c, product_rows_pairs<S>, 2 * FT_MIN(pairs, most), ROWS_THREADS, S::BYTES, *p);
-}
-
 template <class S> static void warps_launch(ft_cuda *c, const ft_product *p, dim3 grid)
 {
     static uint64_t wide;
@@ -663,8 +653,6 @@ template <class W> static void product_launch(ft_cuda *c, ft_product *p, int tok
         rows_launch<rows_shape<W, ROWS_FEW, true>>(c, p, grid);
     } else if (p->wide && tokens == ROWS_FEW) {
         rows_launch<rows_shape<W, ROWS_FEW, false>>(c, p, grid);
-    } else if (p->wide && W::HALF && getenv("FT_PAIRS") && tokens == ROWS_MANY) {
-        if constexpr (W::HALF) pairs_launch<rows_shape<W, ROWS_MANY, false, true>>(c, p, grid);
     } else if (p->wide && tokens == ROWS_HALF) {
         if constexpr (W::HALF) rows_launch<rows_shape<W, ROWS_HALF, false>>(c, p, grid);
     } else if (p->wide) {

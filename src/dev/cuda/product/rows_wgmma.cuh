@@ -36,11 +36,10 @@ enum {
 
 /* Parameters of a kernel: weights of type W, R rows per tile; rows in order or, LISTED, those of an
  * expert. */
-template <class W, int ROWS, bool LISTED, bool PAIRED = false> struct rows_shape {
+template <class W, int ROWS, bool LISTED> struct rows_shape {
     typedef W weights;
     enum {
         listed = LISTED,
-        paired = PAIRED, /* two blocks of a cluster have the same weights */
         R = ROWS,
         SPAN = W::HALF && !W::PROBE ? 2 * ROWS_SPAN : ROWS_SPAN,
         SUMS = R / 2,    /* of a thread */
@@ -67,31 +66,6 @@ __device__ __forceinline__ int rows_weights(const ft_product &p, const block_of 
     w = view_of(p.glu ? p.seg[j / 4] : *b.s, b.expert);
     const int tile = p.glu ? 4 * b.at + j % 4 : ROWS_TILES * b.at + j;
     return min(tile, (w.n + TILE_N - 1) / TILE_N - 1);
-}
-
-/* Tile number i of a block, or of the two of a cluster: then each has half of the rows. */
-template <class S>
-__device__ __forceinline__ bool rows_tile(const ft_product &p, int i, block_of &b)
-{
-    if constexpr (!S::paired) return tile_at<S>(p, i, b);
-    struct both {
-        enum { listed = 0, R = 2 * S::R, SPAN = S::SPAN / 2 };
-    };
-    if (!tile_at<both>(p, i, b)) return false;
-    const int rank = blockIdx.x & 1;
-    b.first += rank * S::R;
-    b.n = max(0, min(b.n - rank * S::R, (int)S::R));
-    return true;
-}
-
-template <class S> __device__ __forceinline__ int first_tile(void)
-{
-    return S::paired ? blockIdx.x / 2 : blockIdx.x;
-}
-
-template <class S> __device__ __forceinline__ int next_tile(int i)
-{
-    return i + (S::paired ? gridDim.x / 2 : gridDim.x);
 }
 
 /* ---- the producer warpgroup ---- */
@@ -136,48 +110,13 @@ __device__ __forceinline__ void bring_weights(uint32_t to, const uint8_t *const 
             copy_16(to + (first + j) * W::BYTES + i, from[j] + i);
 }
 
-/* Prefetches the results that this tile is added to; so many threads call it. */
-__device__ __forceinline__ void expect_results(const ft_product &p, const block_of &b, int threads)
+/* Prefetches the results that this tile is added to. */
+__device__ __forceinline__ void expect_results(const ft_product &p, const block_of &b)
 {
-    const int i = threadIdx.x & threads - 1, o = b.at * ROWS_TILES * TILE_N;
+    const int i = threadIdx.x & 127, o = b.at * ROWS_TILES * TILE_N;
     const int wide = min(ROWS_TILES * TILE_N, b.s->w.n - o);
-    for (int row = i; p.acc && row < b.n; row += threads)
+    for (int row = i; p.acc && row < b.n; row += 128)
         prefetch_l2(b.s->y + (size_t)row_y(p, b, row) * b.s->rs + o, 4 * wide, 0, 1);
-}
-
-/* Two blocks: a thread of one warp copies the rows of its block, and half of the weights to both.
- * An entry is free when the threads of this block and the warps of the other one have used it. */
-template <class S> __device__ __forceinline__ void pairs_feed(const ft_product &p, ring_buffer r)
-{
-    typedef typename S::weights W;
-    enum { EACH = ROWS_TILES / 2 };
-    const int first = (blockIdx.x & 1) * EACH;
-    block_of b;
-    for (int i = first_tile<S>(); rows_tile<S>(p, i, b); i = next_tile<S>(i)) {
-        const uint8_t *weights[EACH];
-        ft_wview w;
-#pragma unroll
-        for (int j = 0; j < EACH; j++) {
-            const int tile = rows_weights(p, b, first + j, w);
-            weights[j] = unit_at(w, tile, 0, W::BYTES);
-        }
-        const char *x = (const char *)p.x + (size_t)b.first * 128;
-        __syncwarp();
-        expect_results(p, b, 32);
-        if (threadIdx.x & 31) continue; /* and wait at the next tile */
-        for (int u = 0; u < w.units; u++) {
-            const uint32_t to = shared_at(r.at) + r.place * S::PLACE, bar = r.full + 8 * r.place;
-            barrier_wait(r.empty + 8 * r.place, r.parity ^ 1);
-            barrier_expect(bar, b.n * 128 + ROWS_TILES * W::BYTES);
-            if (b.n) copy_run(to, x, b.n * 128, bar);
-#pragma unroll
-            for (int j = 0; j < EACH; j++)
-                copy_run_to_both(to + S::X + (first + j) * W::BYTES, weights[j] + u * W::BYTES,
-                                 W::BYTES, bar);
-            x += (size_t)p.x_T * 128;
-            next_place<S>(r);
-        }
-    }
 }
 
 /* Contiguous rows are one copy by one thread; rows of a list, and weights, are copied by all
@@ -198,7 +137,7 @@ template <class S> __device__ __forceinline__ void rows_feed(const ft_product &p
         const char *x = (const char *)p.x + (S::listed ? 0 : (size_t)b.first * 128);
         rows_listed l;
         if (S::listed) find_listed(p, b, l);
-        expect_results(p, b, 128);
+        expect_results(p, b);
         for (int u = 0; u < w.units; u++) {
             const uint32_t to = shared_at(r.at) + r.place * S::PLACE, bar = r.full + 8 * r.place;
             barrier_wait(r.empty + 8 * r.place, r.parity ^ 1);
@@ -272,8 +211,6 @@ template <class S> __device__ __forceinline__ void free_place(const ring_buffer 
 {
     const int before = r.place ? r.place - 1 : S::PLACES - 1;
     barrier_arrive(r.empty + 8 * before);
-    if (S::paired && (threadIdx.x & 31) == 0)
-        barrier_arrive_at(r.empty + 8 * before, blockIdx.x & 1 ^ 1);
 }
 
 template <int N> __device__ __forceinline__ void clear(float (&c)[N])
@@ -464,7 +401,7 @@ __device__ __forceinline__ void rows_put_pair(const ft_product &p, const block_o
 template <class S> __device__ __forceinline__ void rows_multiply(const ft_product &p, ring_buffer r)
 {
     block_of b;
-    for (int i = first_tile<S>(); rows_tile<S>(p, i, b); i = next_tile<S>(i)) {
+    for (int i = blockIdx.x; tile_at<S>(p, i, b); i += gridDim.x) {
         const int units = b.s->w.units, per = part_units(units);
         float sum[S::SUMS];
         if (S::listed && per == 1 && units % 2 == 0) {
@@ -499,40 +436,6 @@ template <class S> __device__ __forceinline__ void rows_multiply(const ft_produc
     }
 }
 #endif
-
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-#define CLUSTER_OF_TWO __cluster_dims__(2, 1, 1)
-#else
-#define CLUSTER_OF_TWO
-#endif
-
-template <class S>
-__global__ void CLUSTER_OF_TWO __launch_bounds__(ROWS_THREADS, 1)
-    product_rows_pairs(const __grid_constant__ ft_product p)
-{
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
-    extern __shared__ unsigned char smem[];
-    __shared__ uint64_t bars[2 * S::PLACES];
-    ring_buffer r = {smem + (-(uintptr_t)smem & 1023), shared_at(bars), shared_at(bars + S::PLACES),
-                     0, 0};
-    if (threadIdx.x == 0) {
-        ring_init<S>(r, 1, 32 * ROWS_WARPS + ROWS_WARPS);
-        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-    }
-    wait_then_start_next();
-    cluster_sync();
-    if (threadIdx.x >= 32 * ROWS_WARPS) {
-        registers_less<S::LESS>();
-        if (threadIdx.x < 32 * ROWS_WARPS + 32) pairs_feed<S>(p, r);
-        __syncwarp();
-    } else {
-        registers_more<S::MORE>();
-        rows_multiply<S>(p, r);
-    }
-    cluster_sync(); /* the other block may still write to this one */
-#endif
-}
-#undef CLUSTER_OF_TWO
 
 template <class S>
 __global__ void __launch_bounds__(ROWS_THREADS, 1)

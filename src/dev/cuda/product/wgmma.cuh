@@ -63,32 +63,6 @@ static __device__ __forceinline__ void copy_run(uint32_t to, const void *global,
                  : "memory");
 }
 
-/* ---- clusters of two blocks ---- */
-
-static __device__ __forceinline__ void cluster_sync(void)
-{
-    asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
-}
-
-/* The same to both blocks, to the same address in each; completes on the barrier of each. */
-static __device__ __forceinline__ void copy_run_to_both(uint32_t to, const void *global, int bytes,
-                                                        uint32_t bar)
-{
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
-                 ".multicast::cluster [%0], [%1], %2, [%3], %4;" ::"r"(to),
-                 "l"(global), "r"(bytes), "r"(bar), "h"((uint16_t)3)
-                 : "memory");
-}
-
-/* Arrives at the barrier of block `rank`. */
-static __device__ __forceinline__ void barrier_arrive_at(uint32_t bar, int rank)
-{
-    asm volatile("{\n.reg .b32 at;\nmapa.shared::cluster.u32 at, %0, %1;\n"
-                 "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [at];\n}" ::"r"(bar),
-                 "r"(rank)
-                 : "memory");
-}
-
 /* ---- ring buffers ---- */
 
 /* A ring buffer in shared memory, and a thread's position in it: a producer fills S::PLACES
