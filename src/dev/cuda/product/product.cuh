@@ -26,8 +26,6 @@
 #include "dev/cuda/product/weights_low.cuh"
 #include "dev/cuda/spans.cuh"
 
-#include <stdlib.h>
-
 enum {
     PRODUCT_SEGS = 4,
     SPLIT_WARPS = PARTS,
@@ -628,7 +626,6 @@ static inline int half_rows(const ft_cuda *c, ft_product *p)
     const unsigned weights = ROWS_TILES * TILE_N, most = (unsigned)c->sms;
     const dim3 many = product_grid(p, ROWS_TILES, ROWS_MANY, 0);
     const dim3 more = product_grid(p, ROWS_TILES, ROWS_HALF, 0);
-    if (getenv("FT_ROWS")) return atoi(getenv("FT_ROWS"));
     return ft_blocks(more.x * more.y, most) * (weights + ROWS_HALF) <
                    ft_blocks(many.x * many.y, most) * (weights + ROWS_MANY)
                ? ROWS_HALF

@@ -41,7 +41,7 @@ template <class W, int ROWS, bool LISTED> struct rows_shape {
     enum {
         listed = LISTED,
         R = ROWS,
-        SPAN = W::HALF && !W::PROBE ? 2 * ROWS_SPAN : ROWS_SPAN,
+        SPAN = W::HALF ? 2 * ROWS_SPAN : ROWS_SPAN,
         SUMS = R / 2,    /* of a thread */
         PLANE = R * 128, /* bytes of a unit of rows, one plane */
         X = PLANE * W::XP,
