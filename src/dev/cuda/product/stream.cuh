@@ -19,17 +19,14 @@ enum {
 template <class W, int MT, int NT> struct stream_shape {
     enum {
         ONE = MT * NT == 1,
-        BLOCKS = ONE && (W::BYTES <= 2000 || W::PROBE >= 2) ? 3 : 2, /* of a multiprocessor */
-        CHUNK = W::BYTES < 1024 ? 4 / MT : 1, /* units that are copied together */
-        AHEAD = NT < 4 ? CHUNK : 1,           /* units whose rows are loaded early */
-        RUN = CHUNK * W::BYTES,               /* bytes of a tile in an entry of the ring */
+        BLOCKS = ONE && W::BYTES <= 2000 ? 3 : 2, /* of a multiprocessor */
+        CHUNK = W::BYTES < 1024 ? 4 / MT : 1,     /* units that are copied together */
+        AHEAD = NT < 4 ? CHUNK : 1,               /* units whose rows are loaded early */
+        RUN = CHUNK * W::BYTES,                   /* bytes of a tile in an entry of the ring */
         PLACE = MT * RUN,
         PLACES = !ONE              ? (3 * PLACE <= 8192 ? 3 : 2)
                  : CHUNK > 1       ? 2
-                 : W::BYTES > 2000 ? (W::PROBE == 1   ? 6
-                                      : W::PROBE == 2 ? 4
-                                      : W::PROBE == 3 ? 3
-                                                      : 5)
+                 : W::BYTES > 2000 ? 5
                                    : 7,
         RING = PLACES * PLACE,
         BYTES = STREAM_WARPS * RING

@@ -123,7 +123,7 @@ template <class V> __device__ __forceinline__ V get(const uint8_t *p, int i)
  * parts of a weight, TABLE entries of its codebook (weights_low.cuh), whether operands are f16
  * (HALF) or bf16. */
 template <int BYTES_, int XP_ = 1, int WP_ = 1, int TABLE_ = 0> struct layout {
-    enum { BYTES = BYTES_, XP = XP_, WP = WP_, TABLE = TABLE_, HALF = 0, PROBE = 0 };
+    enum { BYTES = BYTES_, XP = XP_, WP = WP_, TABLE = TABLE_, HALF = 0 };
     static constexpr float FACTOR = 1.0f; /* of results */
 };
 
