@@ -600,6 +600,19 @@ static dim3 product_grid(ft_product *p, int mt, int tokens, int items)
                                 : ft_blocks((size_t)p->T, (size_t)tokens));
 }
 
+/* Rows of a tile of f16 operands. What counts is the traffic to shared memory: that of a unit of a
+ * tile, for as many tiles as a multiprocessor computes. */
+static inline int half_rows(const ft_cuda *c, ft_product *p)
+{
+    const unsigned weights = ROWS_TILES * TILE_N, most = (unsigned)c->sms;
+    const dim3 many = product_grid(p, ROWS_TILES, ROWS_MANY, 0);
+    const dim3 more = product_grid(p, ROWS_TILES, ROWS_HALF, 0);
+    return ft_blocks(more.x * more.y, most) * (weights + ROWS_HALF) <
+                   ft_blocks(many.x * many.y, most) * (weights + ROWS_MANY)
+               ? ROWS_HALF
+               : ROWS_MANY;
+}
+
 #include "dev/cuda/product/stream.cuh"
 
 /* Many rows without warpgroup instructions, if the tiles fill the GPU; else false. */
@@ -617,19 +630,6 @@ template <class W> static bool product_tiled(ft_cuda *c, ft_product *p, int toke
     if constexpr (warps_fit<many>())
         if (!p->item) warps_launch<many>(c, p, grid);
     return true;
-}
-
-/* Rows of a tile of f16 operands. What counts is the traffic to shared memory: that of a unit of a
- * tile, for as many tiles as a multiprocessor computes. */
-static inline int half_rows(const ft_cuda *c, ft_product *p)
-{
-    const unsigned weights = ROWS_TILES * TILE_N, most = (unsigned)c->sms;
-    const dim3 many = product_grid(p, ROWS_TILES, ROWS_MANY, 0);
-    const dim3 more = product_grid(p, ROWS_TILES, ROWS_HALF, 0);
-    return ft_blocks(more.x * more.y, most) * (weights + ROWS_HALF) <
-                   ft_blocks(many.x * many.y, most) * (weights + ROWS_MANY)
-               ? ROWS_HALF
-               : ROWS_MANY;
 }
 
 /* Chooses the kernel and sizes the grid: by rows without a list; with one, by items of `tokens`
