@@ -151,10 +151,10 @@ static void linears(ft_optest *t, const int *n)
     t_expect_rest(t, z, 10 * FT_MAX(limit(t, a, T * 5), limit(t, b, T * 5)));
     t_check_gaps(t, g);
 }
-OPTEST_ROWS(linears, {1, 64, 48, FT_F32, FT_BF16}, {390, 192, 2240, FT_BF16, FT_F16},
-            {3, 256, 128, FT_Q4_K, FT_F32}, {17, 512, 96, FT_Q6_K, FT_Q8_0, 1, 1},
-            {130, 256, 272, FT_Q4_K, FT_Q5_0}, {5, 512, 40, FT_Q5_K, FT_IQ4_XS, 1},
-            {64, 192, 64, FT_NVFP4, FT_MXFP4}, {390, 256, 600, FT_Q4_K, FT_Q8_0})
+OPTEST_ROWS(linears, {1, 64, 48, FT_F32, FT_BF16}, {3, 256, 128, FT_Q4_K, FT_F32},
+            {17, 512, 96, FT_Q6_K, FT_Q8_0, 1, 1}, {130, 256, 272, FT_Q4_K, FT_Q5_0},
+            {5, 512, 40, FT_Q5_K, FT_IQ4_XS, 1}, {64, 192, 64, FT_NVFP4, FT_MXFP4},
+            {390, 256, 600, FT_Q4_K, FT_Q8_0})
 
 /* Tests the copies that other ops write for a product, not their results themselves. Each is read
  * by weights of one type, or of two. The second time a device may know what is read. */
