@@ -25,7 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { T_GUARD = 64, T_SHAPE = 10, T_BLOCKS = 512, T_KEPT = 24, T_WEIGHTS = 12, T_POISON = 0xa5 };
+enum { T_GUARD = 64, T_SHAPE = 10, T_BLOCKS = 512, T_KEPT = 32, T_WEIGHTS = 16, T_POISON = 0xa5 };
 
 typedef struct t_block {
     unsigned char *base; /* on the device, including the guard */

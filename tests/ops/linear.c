@@ -14,13 +14,15 @@ static bool on_cpu(const ft_optest *t)
 }
 
 /* Activations are multiplied as bytes for some types: their rounding is the error allowed. A few
- * outputs may all be small by chance, and then their relative error is large. With FMLAL those of
- * F16 weights are rounded to f16, which changes a value by at most 2^-12. */
+ * outputs may all be small by chance, and then their relative error is large. Those of F16 weights
+ * with FMLAL, and of F16 and BF16 weights on cuda, are rounded to f16, which changes a value by at
+ * most 2^-12. */
 static double limit(const ft_optest *t, ft_type type, int outputs)
 {
-    /* on cuda both operands are sums of two bf16 numbers */
-    const double plain = strcmp(t->dev->name, "cuda") ? 1e-11 : 2e-10;
+    const bool cuda = !strcmp(t->dev->name, "cuda");
+    const double plain = cuda ? 2e-10 : 1e-11; /* on cuda F32 is the sum of two bf16 numbers */
     if (type == FT_F16 && on_cpu(t) && ft_cpu_isa() & FT_FHM) return 6e-8;
+    if (cuda && (type == FT_F16 || type == FT_BF16)) return outputs < 32 ? 1e-6 : 1e-7;
     if (plain_type(type)) return plain;
     if (outputs < 32) return 5e-3;
     if (ft_tq_is(type)) return outputs < 512 ? 4e-5 : 5e-3 * 5e-3;
@@ -89,11 +91,12 @@ static void linear(ft_optest *t, const int *n)
         X(FT_TQ4_1S, 96)
 OPTEST_ROWS(linear, ROWS(FT_F32, 200, 37), {1, 1, 1, FT_F32}, {3, 17, 5, FT_F32},
             {2, 1023, 3, FT_F32}, ROWS(FT_F16, 200, 37), {1, 1, 1, FT_F16}, {3, 21, 5, FT_F16},
-            ROWS(FT_BF16, 200, 37), {1, 1, 1, FT_BF16}, {3, 21, 5, FT_BF16}, BLOCK32(FT_Q8_0),
-            BLOCK32(FT_Q4_0), BLOCK32(FT_IQ4_NL), BLOCK256(FT_Q4_K), BLOCK256(FT_Q5_K),
-            BLOCK256(FT_Q6_K), BLOCK256(FT_Q3_K), BLOCK256(FT_Q2_K), BLOCK256(FT_IQ4_XS),
-            BLOCK32(FT_TQ3_1S), BLOCK32(FT_TQ4_1S), {3, 352, 37, FT_TQ4_1S},
-            {300, 256, 40, FT_Q4_K}, {200, 64, 5, FT_Q8_0}, /* more rows than stay in the cache */
+            ROWS(FT_BF16, 200, 37), {1, 1, 1, FT_BF16}, {3, 21, 5, FT_BF16},
+            {390, 200, 4360, FT_BF16}, BLOCK32(FT_Q8_0), BLOCK32(FT_Q4_0), BLOCK32(FT_IQ4_NL),
+            BLOCK256(FT_Q4_K), BLOCK256(FT_Q5_K), BLOCK256(FT_Q6_K), BLOCK256(FT_Q3_K),
+            BLOCK256(FT_Q2_K), BLOCK256(FT_IQ4_XS), BLOCK32(FT_TQ3_1S), BLOCK32(FT_TQ4_1S),
+            {3, 352, 37, FT_TQ4_1S}, {300, 256, 40, FT_Q4_K},
+            {200, 64, 5, FT_Q8_0}, /* more rows than stay in the cache */
             EACH_TYPE(EACH), MANY(FT_Q4_K, 768), MANY(FT_Q6_K, 256), MANY(FT_Q8_0, 96),
             MANY(FT_BF16, 200), MANY(FT_F16, 200), MANY(FT_Q5_1, 96), MANY(FT_Q2_K, 256),
             MANY(FT_Q3_K, 256), MANY(FT_IQ1_M, 256), MANY(FT_IQ2_XXS, 256), MANY(FT_IQ2_S, 256),
@@ -153,30 +156,42 @@ OPTEST_ROWS(linears, {1, 64, 48, FT_F32, FT_BF16}, {3, 256, 128, FT_Q4_K, FT_F32
             {5, 512, 40, FT_Q5_K, FT_IQ4_XS, 1}, {64, 192, 64, FT_NVFP4, FT_MXFP4},
             {390, 256, 600, FT_Q4_K, FT_Q8_0})
 
-/* Tests the copies that other ops write for a product, not their results themselves. */
+/* Tests the copies that other ops write for a product, not their results themselves. Each is read
+ * by weights of one type, or of two. The second time a device may know what is read. */
 static void products_of(ft_optest *t, const int *n)
 {
-    enum { OPS = 6 };
+    enum { OPS = 7, ROUNDS = 2, ALL = 2 * OPS };
+    static const ft_type type[ALL] = {FT_BF16, FT_F32,  FT_F16,  FT_F32,  FT_Q8_0, FT_BF16, FT_BF16,
+                                      FT_BF16, FT_Q8_0, FT_BF16, FT_BF16, FT_BF16, FT_BF16, FT_F16};
     const int T = n[0], H = n[1], d = n[2], k = H * d;
-    ft_weight w[OPS];
-    ft_mat x = t_uniform(t, T, k, -1, 1), g = t_uniform(t, T, k, -2, 2), y[OPS], z[OPS];
+    ft_weight w[ALL], gate = t_weight(t, FT_BF16, k, k, 1), up = t_weight(t, FT_BF16, k, k, 1);
+    ft_mat x = t_uniform(t, T, k, -1, 1), g = t_uniform(t, T, k, -2, 2), y[OPS], z[ROUNDS][ALL];
+    ft_mat u = t_output(t, T, k);
     ft_vec v = t_vec(t, k, 0.5f, 1.5f), own = t_vec(t, d, 0.5f, 1.5f);
-    for (int i = 0; i < OPS; i++) {
-        w[i] = t_weight(t, i % 2 ? FT_F32 : FT_BF16, 24, k, 1);
-        y[i] = i == 3 ? t_uniform(t, T, k, -1, 1) : t_output(t, T, k);
-        z[i] = t_output(t, T, 24);
+    for (int i = 0; i < OPS; i++) y[i] = i == 3 ? t_uniform(t, T, k, -1, 1) : t_output(t, T, k);
+    for (int i = 0; i < ALL; i++) {
+        w[i] = t_weight(t, type[i], 24, k, 1);
+        for (int r = 0; r < ROUNDS; r++) z[r][i] = t_output(t, T, 24);
     }
     t->batch.T = t->pick >= 0 ? 1 : T;
     t_begin(t);
-    ft_rmsnorm(t->step, y[0], x, v, 1e-6f);
-    ft_gated_norm(t->step, ft_heads(y[1], 0, H, d, d), ft_heads(x, 0, H, d, d),
-                  ft_heads(g, 0, H, d, d), own, 1e-6f);
-    ft_act_mul(t->step, y[2], g, x, FT_SILU);
-    ft_sigmoid_mul(t->step, y[3], g);
-    ft_norm_add(t->step, x, g, v, 1e-6f, 0.5f, (ft_norm_out[]){{y[4], v}, {y[5], v}}, 2);
-    for (int i = 0; i < OPS; i++) ft_linear(t->step, z[i], y[i], &w[i]);
+    for (int r = 0; r < ROUNDS; r++) {
+        ft_rmsnorm(t->step, y[0], x, v, 1e-6f);
+        ft_gated_norm(t->step, ft_heads(y[1], 0, H, d, d), ft_heads(x, 0, H, d, d),
+                      ft_heads(g, 0, H, d, d), own, 1e-6f);
+        ft_act_mul(t->step, y[2], g, x, FT_SILU);
+        ft_sigmoid_mul(t->step, y[3], g);
+        ft_glu(t->step, y[6], u, x, &gate, &up, FT_SILU);
+        ft_norm_add(t->step, x, g, v, 1e-6f, 0.5f, (ft_norm_out[]){{y[4], v}, {y[5], v}}, 2);
+        for (int i = 0; i < ALL; i++) ft_linear(t->step, z[r][i], y[i % OPS], &w[i]);
+    }
     t_run(t);
-    for (int i = 0; i < OPS; i++) t_expect_rest(t, z[i], 10 * limit(t, FT_F32, T * 24));
+    for (int i = 0; i < ROUNDS * ALL; i++) {
+        /* y[6] itself is the result of products with BF16 weights */
+        const double bound = FT_MAX(limit(t, type[i % ALL], T * 24),
+                                    limit(t, i % OPS == 6 ? FT_BF16 : FT_F32, T * 24));
+        t_expect_rest(t, z[i / ALL][i % ALL], 10 * bound);
+    }
 }
 OPTEST_ROWS(products_of, {1, 2, 64}, {5, 1, 192}, {64, 2, 128}, {65, 2, 128}, {131, 3, 64})
 
@@ -184,14 +199,15 @@ OPTEST_ROWS(products_of, {1, 2, 64}, {5, 1, 192}, {64, 2, 128}, {65, 2, 128}, {1
  * know that, and write the transformed copy with the result. */
 static void products_of_tq(ft_optest *t, const int *n)
 {
-    enum { OPS = 4, ROUNDS = 2 };
-    const int T = n[0], H = n[1], d = n[2], k = H * d;
-    ft_weight w[OPS];
+    enum { OPS = 6, ROUNDS = 2 };
+    const int T = n[0], H = n[1], d = n[2], k = H * d, F = n[3];
+    ft_weight w[OPS], gate = t_weight(t, FT_Q8_0, F, k, 1), up = t_weight(t, FT_Q8_0, F, k, 1);
     ft_mat x = t_uniform(t, T, k, -1, 1), g = t_uniform(t, T, k, -2, 2), y[OPS], z[ROUNDS][OPS];
+    ft_mat u = t_output(t, T, F);
     ft_vec v = t_vec(t, k, 0.5f, 1.5f), own = t_vec(t, d, 0.5f, 1.5f);
     for (int i = 0; i < OPS; i++) {
-        w[i] = t_weight(t, i % 2 ? FT_TQ3_1S : FT_TQ4_1S, 24, k, 1);
-        y[i] = t_output(t, T, k);
+        w[i] = t_weight(t, i % 2 ? FT_TQ3_1S : FT_TQ4_1S, 24, i == 4 ? F : k, 1);
+        y[i] = i == 5 ? t_uniform(t, T, k, -1, 1) : t_output(t, T, i == 4 ? F : k);
         for (int r = 0; r < ROUNDS; r++) z[r][i] = t_output(t, T, 24);
     }
     t->batch.T = t->pick >= 0 ? 1 : T;
@@ -201,13 +217,20 @@ static void products_of_tq(ft_optest *t, const int *n)
         ft_gated_norm(t->step, ft_heads(y[1], 0, H, d, d), ft_heads(x, 0, H, d, d),
                       ft_heads(g, 0, H, d, d), own, 1e-6f);
         ft_norm_add(t->step, x, g, v, 1e-6f, 0.5f, (ft_norm_out[]){{y[2], v}, {y[3], v}}, 2);
+        ft_glu(t->step, y[4], u, x, &gate, &up, FT_SILU);
+        ft_sigmoid_mul(t->step, y[5], g);
         for (int i = 0; i < OPS; i++) ft_linear(t->step, z[r][i], y[i], &w[i]);
     }
     t_run(t);
-    for (int i = 0; i < ROUNDS * OPS; i++)
-        t_expect_rest(t, z[i / OPS][i % OPS], limit(t, FT_TQ4_1S, T * 24));
+    for (int i = 0; i < ROUNDS * OPS; i++) {
+        /* y[4] itself is the result of products with Q8_0 weights */
+        const double bound = limit(t, FT_TQ4_1S, T * 24);
+        const double more = i % OPS == 4 ? 10 * limit(t, FT_Q8_0, T * 24) : 2 * bound;
+        t_expect_rest(t, z[i / OPS][i % OPS], more);
+    }
 }
-OPTEST_ROWS(products_of_tq, {3, 2, 64}, {5, 1, 192}, {2, 4, 128}, {65, 2, 128}, {131, 2, 256})
+OPTEST_ROWS(products_of_tq, {3, 2, 64, 192}, {5, 1, 192, 128}, {2, 4, 128, 6464}, {1, 2, 256, 6400},
+            {65, 2, 128, 256}, {131, 2, 256, 512}, {12, 8, 64, 8512})
 
 /* Shapes of real layers, for the bench. */
 #define LARGE(type)                                                                                \
@@ -318,7 +341,10 @@ OPTEST_ROWS(moe, EACH_TYPE(EXPERTS), {1, 64, 32, 4, 2, FT_F32}, {5, 64, 48, 8, 3
             {9, 256, 256, 8, 2, FT_Q3_K, 1, 0, 0, FT_TQ4_1S},
             {90, 256, 256, 32, 2, FT_TQ3_1S, 0, 0, FT_IQ1_M, FT_Q2_K},
             {200, 256, 256, 4, 2, FT_Q2_K, 0, 0, FT_TQ3_1S, FT_TQ4_1S},
-            {200, 256, 256, 4, 2, FT_TQ4_1S, 0, 0, 0, FT_IQ2_S})
+            {200, 256, 256, 4, 2, FT_TQ4_1S, 0, 0, 0, FT_IQ2_S},
+            {5, 256, 256, 8, 2, FT_Q8_0, 0, 0, 0, FT_BF16},
+            {90, 256, 256, 32, 2, FT_F16, 1, 0, 0, FT_Q4_K},
+            {200, 256, 256, 4, 2, FT_BF16, 0, 0, FT_F32, FT_F16})
 
 /* One product of each choice: with an input for each row, then with one for each choice. */
 static void expert_linear(ft_optest *t, const int *n)

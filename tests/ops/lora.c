@@ -45,7 +45,7 @@ static void glu_parts(ft_optest *t, const int *n)
         390, k, 600, type                                                                          \
     }
 OPTEST_ROWS(glu_parts, GLU(FT_Q4_K, 512), GLU(FT_Q6_K, 256), GLU(FT_Q8_0, 96), GLU(FT_BF16, 200),
-            GLU(FT_F32, 200), GLU(FT_IQ4_XS, 256), GLU(FT_TQ4_1S, 96))
+            GLU(FT_F32, 200), GLU(FT_IQ4_XS, 256), GLU(FT_TQ4_1S, 96), {390, 200, 2240, FT_BF16})
 
 /* The scales of T rows for each of n adapters: every third row has 0. */
 static const float *some_scales(ft_optest *t, int T, int n)

@@ -148,7 +148,7 @@ __device__ __forceinline__ int wide_column(int t, int c)
     return (piece ^ (t & 7)) << 3 | c >> 2 & 6 | c & 1;
 }
 
-/* Index of value c of row t in plane 0 of a bf16 copy of T rows; plane 1 follows bf16_plane values
+/* Index of value c of row t in plane 0 of a copy of T rows; plane 1 follows bf16_plane values
  * later. */
 __device__ __forceinline__ size_t bf16_index(int T, bool wide, int t, int c)
 {
@@ -158,26 +158,6 @@ __device__ __forceinline__ size_t bf16_index(int T, bool wide, int t, int c)
 __host__ __device__ __forceinline__ size_t bf16_plane(int T, int k)
 {
     return (size_t)((k + 63) / 64) * 64 * T;
-}
-
-/* Writes a value to both planes. */
-__device__ __forceinline__ void bf16_put(uint16_t *s, size_t plane, size_t at, float v)
-{
-    __nv_bfloat16 hi, lo;
-    split_bf16(v, hi, lo);
-    s[at] = __bfloat16_as_ushort(hi);
-    s[plane + at] = __bfloat16_as_ushort(lo);
-}
-
-/* Values c and c + 1 of a row, c even: adjacent in every order. */
-__device__ __forceinline__ void bf16_put_pair(uint16_t *s, size_t plane, size_t at, float2 v)
-{
-    __nv_bfloat16 x, y, x_rest, y_rest;
-    split_bf16(v.x, x, x_rest);
-    split_bf16(v.y, y, y_rest);
-    *(ushort2 *)(s + at) = make_ushort2(__bfloat16_as_ushort(x), __bfloat16_as_ushort(y));
-    *(ushort2 *)(s + plane + at) =
-        make_ushort2(__bfloat16_as_ushort(x_rest), __bfloat16_as_ushort(y_rest));
 }
 
 /* A matrix that only products with rounded weights read (ft_mat.operand) is stored as f16 in its
@@ -203,6 +183,42 @@ __device__ __forceinline__ uint32_t operand_pair(float a, float b)
     b = fabsf(b * f) > most ? copysignf(most, b) : b * f;
     const __half2 h = __floats2half2_rn(a, b);
     return *(const uint32_t *)&h;
+}
+
+/* Plane 1 of a copy: its distance from plane 0, and whether it is f16 (FT_COPY_HALF; the values are
+ * those of operand_pair) or what the rounding to bf16 left (FT_COPY_SPLIT). */
+typedef struct ft_plane {
+    size_t at;
+    bool half;
+} ft_plane;
+
+/* Values c and c + 1 of a row, the first in the lower half: `hi` for plane 0, `lo` for plane 1. */
+__device__ __forceinline__ void plane_pair(ft_plane p, float a, float b, uint32_t &hi, uint32_t &lo)
+{
+    __nv_bfloat16 ah, al, bh, bl;
+    split_bf16(a, ah, al);
+    split_bf16(b, bh, bl);
+    hi = (uint32_t)__bfloat16_as_ushort(ah) | (uint32_t)__bfloat16_as_ushort(bh) << 16;
+    lo = p.half ? operand_pair(a, b)
+                : (uint32_t)__bfloat16_as_ushort(al) | (uint32_t)__bfloat16_as_ushort(bl) << 16;
+}
+
+/* Writes a value to both planes. */
+__device__ __forceinline__ void bf16_put(uint16_t *s, ft_plane p, size_t at, float v)
+{
+    uint32_t hi, lo;
+    plane_pair(p, v, 0, hi, lo);
+    s[at] = (uint16_t)hi;
+    s[p.at + at] = (uint16_t)lo;
+}
+
+/* Values c and c + 1 of a row, c even: adjacent in every order. */
+__device__ __forceinline__ void bf16_put_pair(uint16_t *s, ft_plane p, size_t at, float2 v)
+{
+    uint32_t hi, lo;
+    plane_pair(p, v.x, v.y, hi, lo);
+    *(uint32_t *)(s + at) = hi;
+    *(uint32_t *)(s + p.at + at) = lo;
 }
 
 __device__ __forceinline__ void operand_put(const ft_mat &m, int t, int c, float v)
@@ -264,10 +280,10 @@ __device__ __forceinline__ void hadamard_put(uint16_t *s, int T, bool wide, int 
         if (inside) *(uint32_t *)(s + bf16_index(T, wide, t, c + j)) = bf2(v[j], v[j + 1]);
 }
 
-/* Address of the bf16 copy of a matrix with contiguous heads; p == NULL: it has none. */
+/* Address of the copy of a matrix with contiguous heads; p == NULL: it has none. */
 typedef struct out_bf16 {
     uint16_t *p;
-    size_t plane;
+    ft_plane plane;
     int T;
     bool wide;
     uint16_t *hadamard; /* the transformed copy, or NULL */
@@ -276,14 +292,17 @@ typedef struct out_bf16 {
 
 static inline out_bf16 out_bf16_of(ft_cuda *c, ft_mat y)
 {
+    out_bf16 s = {};
     if (y.operand || (y.H > 1 && y.hs != y.d)) {
-        out_bf16 s = {};
         ft_cuda_wrote(c, y);
         s.operand = y.operand;
         return s;
     }
-    return out_bf16{ft_cuda_wrote_with_bf16(c, y), bf16_plane(y.T, ft_mat_cols(y)), y.T,
-                    ft_cuda_wide(c, y.T)};
+    s.p = ft_cuda_wrote_with_bf16(c, y, &s.plane.half);
+    s.plane.at = bf16_plane(y.T, ft_mat_cols(y));
+    s.T = y.T;
+    s.wide = ft_cuda_wide(c, y.T);
+    return s;
 }
 
 /* The same for an op that can also write the transformed copy. */
@@ -294,7 +313,7 @@ static inline out_bf16 out_both_of(ft_cuda *c, ft_mat y)
     return s;
 }
 
-/* Writes value c of row t and its bf16 planes. */
+/* Writes value c of row t and its planes. */
 __device__ __forceinline__ void put(const ft_mat &y, const out_bf16 &s, int t, int c, float v)
 {
     if (s.operand) {

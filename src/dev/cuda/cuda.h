@@ -4,9 +4,9 @@
  * be replayed. An op's launch may depend on c->shape only (dev/batch_shape.h), never on the
  * contents of the host's arrays.
  *
- * Activations are f32. A product reads them as two bf16 planes (the rounded value, and the
- * remainder). This bf16 copy is made once for all products that read the same rows. Every op that
- * writes a matrix calls ft_cuda_wrote, which invalidates the copy, or writes the copy too. */
+ * Activations are f32. A product reads a copy of them in half precision (ft_copy_kind), which is
+ * made once for all products that read the same rows. Every op that writes a matrix calls
+ * ft_cuda_wrote, which invalidates the copies, or writes the copy too. */
 #ifndef FT_DEV_CUDA_H
 #define FT_DEV_CUDA_H
 
@@ -43,7 +43,7 @@ typedef enum ft_cuda_scratch_id {
 
 enum {
     FT_CUDA_BF16_COPIES = 6,
-    FT_CUDA_HADAMARD = 64,
+    FT_CUDA_READ = 64,
     FT_CUDA_GRAPHS = 2048, /* maximum number of captured steps */
     FT_CUDA_STAGES = 4,
     FT_CUDA_KERNELS = 512,
@@ -52,11 +52,19 @@ enum {
     FT_CUDA_EXPAND_BYTES = 64 << 20, /* and of expanded pages of the KV cache */
 };
 
-/* bf16 planes of a matrix x[T, k]: [plane][k / 64][T][64], k rounded up to a multiple of 64 and
- * padded with zeros. The order of the 64 columns depends on ft_cuda_wide. */
+/* The planes of a copy. Quantized weights read the first plane of either of the first two kinds. */
+typedef enum ft_copy_kind {
+    FT_COPY_SPLIT = 1,   /* bf16: the rounded value, and the remainder, for F32 weights */
+    FT_COPY_HALF = 2,    /* bf16, then f16 for F16 and BF16 weights */
+    FT_COPY_HADAMARD = 4 /* bf16, transformed for TQ3_1S and TQ4_1S weights */
+} ft_copy_kind;
+
+/* Planes of a matrix x[T, k]: [plane][k / 64][T][64], k rounded up to a multiple of 64 and padded
+ * with zeros. The order of the 64 columns depends on ft_cuda_wide. */
 typedef struct ft_bf16_copy {
     ft_mat x;
-    bool valid, hadamard; /* transformed for TQ3_1S and TQ4_1S weights */
+    bool valid;
+    ft_copy_kind kind;
     unsigned used;
     uint16_t *p;
     size_t bytes;
@@ -112,8 +120,8 @@ typedef struct ft_cuda {
     size_t scratch_bytes[FT_SCRATCH_COUNT];
     ft_bf16_copy bf16[FT_CUDA_BF16_COPIES];
     unsigned clock;
-    const float *hadamard_read[FT_CUDA_HADAMARD]; /* matrices that products read transformed, by a
-                                                     hash of the address */
+    /* matrices that products read transformed, and as f16, by a hash of the address */
+    const float *hadamard_read[FT_CUDA_READ], *half_read[FT_CUDA_READ];
     const int32_t *planned; /* expert choices that are already sorted (moe.cu), n_planned of them */
     int n_planned;
 
@@ -205,16 +213,21 @@ void ft_cuda_max_carveout(ft_cuda *c, const void *kernel);
 
 /* m was written: invalidates its bf16 copy and all copies that overlap. */
 void ft_cuda_wrote(ft_cuda *c, ft_mat m);
-/* Memory for the bf16 copy of m, plain or transformed; *found: it is already filled. NULL: no
- * memory. */
-uint16_t *ft_cuda_bf16_copy(ft_cuda *c, ft_mat m, bool hadamard, bool *found);
-/* m is being written, and the caller writes the bf16 copy too; NULL if m cannot have one because
- * its width is not a multiple of 64. */
-uint16_t *ft_cuda_wrote_with_bf16(ft_cuda *c, ft_mat m);
-/* Products read m Hadamard-transformed: the ops that write m make that copy too from now on. */
-void ft_cuda_reads_hadamard(ft_cuda *c, ft_mat m);
+/* A copy of m of one of some kinds (the lowest, if there is none); *found: it is already filled.
+ * NULL: no memory. */
+uint16_t *ft_cuda_bf16_copy(ft_cuda *c, ft_mat m, unsigned kinds, bool *found);
+/* m is being written, and the caller writes the copy that products read too, of kind FT_COPY_HALF
+ * if *half, else FT_COPY_SPLIT. */
+uint16_t *ft_cuda_new_copy(ft_cuda *c, ft_mat m, bool *half);
+/* The same; NULL if the width of m is not a multiple of 64. */
+uint16_t *ft_cuda_wrote_with_bf16(ft_cuda *c, ft_mat m, bool *half);
+/* Products read m in this way, FT_COPY_HADAMARD or FT_COPY_HALF: the ops that write m make that
+ * copy from now on. */
+void ft_cuda_reads(ft_cuda *c, ft_mat m, ft_copy_kind kind);
 /* After ft_cuda_wrote_with_bf16: where to write the transformed copy, or NULL. */
 uint16_t *ft_cuda_wrote_with_hadamard(ft_cuda *c, ft_mat m);
+/* That copy was not written after all. */
+void ft_cuda_no_hadamard(ft_cuda *c, const uint16_t *copy);
 
 /* The ops, implemented in the files of their families. */
 void ft_cuda_embed(ft_dev *d, ft_mat y, const ft_weight *w, float scale);

@@ -113,13 +113,13 @@ void ft_cuda_wrote(ft_cuda *c, ft_mat m)
     }
 }
 
-uint16_t *ft_cuda_bf16_copy(ft_cuda *c, ft_mat m, bool hadamard, bool *found)
+uint16_t *ft_cuda_bf16_copy(ft_cuda *c, ft_mat m, unsigned kinds, bool *found)
 {
     int best = 0;
     for (int i = 0; i < FT_CUDA_BF16_COPIES; i++) {
         ft_bf16_copy *s = &c->bf16[i];
         if (s->valid && s->x.p == m.p && s->x.T == m.T && s->x.rs == m.rs &&
-            ft_mat_cols(s->x) == ft_mat_cols(m) && s->hadamard == hadamard) {
+            ft_mat_cols(s->x) == ft_mat_cols(m) && s->kind & kinds) {
             s->used = ++c->clock;
             *found = true;
             return s->p;
@@ -139,34 +139,50 @@ uint16_t *ft_cuda_bf16_copy(ft_cuda *c, ft_mat m, bool hadamard, bool *found)
         s->bytes = bytes;
     }
     s->x = m;
-    s->hadamard = hadamard;
+    s->kind = (ft_copy_kind)(kinds & -kinds);
     s->valid = true;
     s->used = ++c->clock;
     return s->p;
 }
 
-uint16_t *ft_cuda_wrote_with_bf16(ft_cuda *c, ft_mat m)
+static const float **read_place(ft_cuda *c, ft_mat m, ft_copy_kind kind)
+{
+    const size_t at = ((uintptr_t)m.p >> 4) * 2654435761u % FT_CUDA_READ;
+    return kind == FT_COPY_HALF ? &c->half_read[at] : &c->hadamard_read[at];
+}
+
+void ft_cuda_reads(ft_cuda *c, ft_mat m, ft_copy_kind kind)
+{
+    *read_place(c, m, kind) = m.p; /* after a hash collision a product makes its copy itself */
+}
+
+uint16_t *ft_cuda_new_copy(ft_cuda *c, ft_mat m, bool *half)
 {
     bool found;
     ft_cuda_wrote(c, m);
-    return ft_mat_cols(m) % 64 ? NULL : ft_cuda_bf16_copy(c, m, false, &found);
+    *half = *read_place(c, m, FT_COPY_HALF) == m.p;
+    return ft_cuda_bf16_copy(c, m, *half ? FT_COPY_HALF : FT_COPY_SPLIT, &found);
 }
 
-static const float **hadamard_place(ft_cuda *c, ft_mat m)
+uint16_t *ft_cuda_wrote_with_bf16(ft_cuda *c, ft_mat m, bool *half)
 {
-    return &c->hadamard_read[((uintptr_t)m.p >> 4) * 2654435761u % FT_CUDA_HADAMARD];
-}
-
-void ft_cuda_reads_hadamard(ft_cuda *c, ft_mat m)
-{
-    *hadamard_place(c, m) = m.p; /* after a hash collision a product makes its copy itself */
+    if (ft_mat_cols(m) % 64 == 0) return ft_cuda_new_copy(c, m, half);
+    ft_cuda_wrote(c, m);
+    *half = false;
+    return NULL;
 }
 
 uint16_t *ft_cuda_wrote_with_hadamard(ft_cuda *c, ft_mat m)
 {
     bool found;
-    if (*hadamard_place(c, m) != m.p || ft_mat_cols(m) % 64) return NULL;
-    return ft_cuda_bf16_copy(c, m, true, &found);
+    if (*read_place(c, m, FT_COPY_HADAMARD) != m.p || ft_mat_cols(m) % 64) return NULL;
+    return ft_cuda_bf16_copy(c, m, FT_COPY_HADAMARD, &found);
+}
+
+void ft_cuda_no_hadamard(ft_cuda *c, const uint16_t *copy)
+{
+    for (int i = 0; i < FT_CUDA_BF16_COPIES; i++)
+        if (c->bf16[i].p == copy) c->bf16[i].valid = false;
 }
 
 /* ---- the batch ---- */

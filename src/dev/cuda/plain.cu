@@ -36,7 +36,7 @@ __device__ __forceinline__ float square(float4 v)
     return v.x * v.x + v.y * v.y + v.z * v.z + v.w * v.w;
 }
 
-/* Writes four values of row t, from 4 i on, and their bf16 planes. */
+/* Writes four values of row t, from 4 i on, and their planes. */
 __device__ __forceinline__ void put_four(const ft_mat &y, const out_bf16 &s, int t, int i, float4 v)
 {
     if (s.operand) {
@@ -269,6 +269,10 @@ static __global__ void sigmoid_mul_twos_kernel(ft_mat y, ft_mat g, out_bf16 s)
         v = make_float2(v.x * sigmoid(x.x), v.y * sigmoid(x.y));
         *at = v;
         if (s.p) bf16_put_pair(s.p, s.plane, bf16_index(s.T, s.wide, t, 2 * i), v);
+        if (s.hadamard) { /* rows have a multiple of 64 columns: all lanes of a warp or none */
+            float two[2] = {v.x, v.y};
+            hadamard_put(s.hadamard, s.T, s.wide, t, 2 * i, two, true);
+        }
     }
 }
 
@@ -287,13 +291,12 @@ static __global__ void sigmoid_mul_kernel(ft_mat y, ft_mat g, out_bf16 s)
 extern "C" void ft_cuda_sigmoid_mul(ft_dev *d, ft_mat y, ft_mat g)
 {
     ft_cuda *c = (ft_cuda *)d;
-    const out_bf16 s = out_bf16_of(c, y);
     if (ft_mat_cols(g) > 1 && mat_even(y) && mat_even(g)) {
         const dim3 grid((unsigned)y.T, ft_blocks((size_t)ft_mat_cols(y) / 2, EACH_THREADS));
-        FT_LAUNCH_NEXT(c, sigmoid_mul_twos_kernel, grid, EACH_THREADS, 0, y, g, s);
+        FT_LAUNCH_NEXT(c, sigmoid_mul_twos_kernel, grid, EACH_THREADS, 0, y, g, out_both_of(c, y));
         return;
     }
-    FT_LAUNCH_NEXT(c, sigmoid_mul_kernel, each_grid(y), EACH_THREADS, 0, y, g, s);
+    FT_LAUNCH_NEXT(c, sigmoid_mul_kernel, each_grid(y), EACH_THREADS, 0, y, g, out_bf16_of(c, y));
 }
 
 static __global__ void add_kernel(ft_mat y, ft_mat x, float scale)

@@ -119,9 +119,10 @@ extern "C" void ft_cuda_norm_rope(ft_dev *d, ft_mat x, ft_vec w, float eps, ft_m
     FT_LAUNCH_NEXT(c, norm_rope, ft_blocks((size_t)x.T * x.H, WARPS), 32 * WARPS, 0, x, w, eps, cs);
 }
 
-/* The result is the input of the next product: its bf16 copies are written too, if it has any. */
+/* The result is the input of the next product: its copies are written too, if it has any. */
 typedef struct gated_bf16 {
     uint16_t *p, *hadamard; /* NULL: there is none */
+    ft_plane plane;
     bool wide;
 } gated_bf16;
 
@@ -136,11 +137,10 @@ static __global__ void __launch_bounds__(32 * WARPS)
     const float *in = mat_head(o, t, h), *gate = mat_head(z, t, h);
     float *out = mat_head(y, t, h);
     const float r = inverse_rms(in, o.d, eps);
-    const size_t plane = bf16_plane(o.T, o.H * o.d);
     for (int j = lane; j < o.d; j += 32) {
         const float v = in[j] * r * w.p[j] * silu(gate[j]);
         out[j] = v;
-        if (s.p) bf16_put(s.p, plane, bf16_index(o.T, s.wide, t, h * o.d + j), v);
+        if (s.p) bf16_put(s.p, s.plane, bf16_index(o.T, s.wide, t, h * o.d + j), v);
     }
 }
 
@@ -165,14 +165,13 @@ static __global__ void __launch_bounds__(32 * WARPS)
 #pragma unroll
     for (int j = 0; j < N; j++) sum = fmaf(v[j].y, v[j].y, fmaf(v[j].x, v[j].x, sum));
     const float r = 1.0f / sqrtf(warp_sum(sum) / (float)o.d + eps);
-    const size_t plane = bf16_plane(o.T, o.H * o.d);
 #pragma unroll
     for (int j = 0; j < N; j++) {
         const float2 u = make_float2(v[j].x * r * f[j].x * silu(gate[j].x),
                                      v[j].y * r * f[j].y * silu(gate[j].y));
         const int c = 2 * lane + 64 * j;
         *(float2 *)(mat_head(y, t, h) + c) = u;
-        if (s.p) bf16_put_pair(s.p, plane, bf16_index(o.T, s.wide, t, h * o.d + c), u);
+        if (s.p) bf16_put_pair(s.p, s.plane, bf16_index(o.T, s.wide, t, h * o.d + c), u);
         if (s.hadamard) {
             float two[2] = {u.x, u.y};
             hadamard_put(s.hadamard, o.T, s.wide, t, h * o.d + c, two, true);
@@ -207,7 +206,10 @@ extern "C" void ft_cuda_gated_norm(ft_dev *d, ft_mat y, ft_mat o, ft_mat z, ft_v
     y = as_heads(y, o.H, o.d);
     z = as_heads(z, o.H, o.d);
     gated_norm_fn *gated_norm = gated_norm_of(y, o, z, w);
-    gated_bf16 s = {ft_cuda_wrote_with_bf16(c, y), NULL, ft_cuda_wide(c, o.T)};
+    gated_bf16 s = {};
+    s.p = ft_cuda_wrote_with_bf16(c, y, &s.plane.half);
+    s.plane.at = bf16_plane(o.T, o.H * o.d);
+    s.wide = ft_cuda_wide(c, o.T);
     if (gated_norm != gated_norm_kernel) s.hadamard = ft_cuda_wrote_with_hadamard(c, y);
     FT_LAUNCH_NEXT(c, gated_norm, ft_blocks((size_t)o.T * o.H, WARPS), 32 * WARPS, 0, y, o, z, w,
                    eps, s);

@@ -124,16 +124,18 @@ static __global__ void affine_kernel(ft_mat y, const float *b, const float *w, i
         bf16_put_pair(s.p, s.plane, bf16_index(s.T, s.wide, t, i + j), make_float2(v[j], v[j + 1]));
 }
 
-/* After an activation comes a product, for which the bf16 copy is written. */
+/* After an activation comes a product, for which the copy is written. */
 extern "C" void ft_cuda_affine(ft_dev *d, ft_mat y, ft_vec b, ft_vec w, ft_act act)
 {
     ft_cuda *c = (ft_cuda *)d;
     out_bf16 s = {};
-    bool found;
     ft_cuda_wrote(c, y);
-    if (act != FT_ACT_NONE)
-        s = {ft_cuda_bf16_copy(c, y, false, &found), bf16_plane(y.T, y.d), y.T,
-             ft_cuda_wide(c, y.T), NULL};
+    if (act != FT_ACT_NONE) {
+        s.p = ft_cuda_new_copy(c, y, &s.plane.half);
+        s.plane.at = bf16_plane(y.T, y.d);
+        s.T = y.T;
+        s.wide = ft_cuda_wide(c, y.T);
+    }
     const int n = in_fours(y) ? 4 : 1;
     const dim3 grid((unsigned)y.T, ft_blocks((size_t)((y.d + 63) / 64 * 64 / n), THREADS));
     FT_LAUNCH_NEXT(c, n == 4 ? affine_kernel<4> : affine_kernel<1>, grid, THREADS, 0, y, b.p, w.p,

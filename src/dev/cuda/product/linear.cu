@@ -1,5 +1,5 @@
-/* linear and glu: bf16 copies, segments, and the choice of a product kernel. Memory traffic of a
- * product: the packed weights once for every 8, 16, 32, 64 or 128 rows. */
+/* linear and glu: copies of activations, segments, and the choice of a product kernel. Memory
+ * traffic of a product: the packed weights once for every 8, 16, 32, 64 or 128 rows. */
 #include "dev/cuda/product/dense.cuh"
 #include "dev/cuda/product/product.cuh"
 
@@ -8,9 +8,9 @@ extern "C" {
 }
 
 /* Writes both planes of x; columns beyond its width are zeros. A thread has eight columns of a row.
- * For inputs whose op wrote no bf16 copy, such as Gemma's attention. One row takes 3.5 us on an
+ * For inputs whose op wrote no copy, such as Gemma's attention. One row takes 3.5 us on an
  * H200 (time of a profiler), all of it latency. */
-static __global__ void bf16_copy_kernel(uint16_t *s, size_t plane, ft_mat x, int k, int eights,
+static __global__ void bf16_copy_kernel(uint16_t *s, ft_plane plane, ft_mat x, int k, int eights,
                                         bool wide)
 {
     wait_for_previous_kernel();
@@ -25,8 +25,8 @@ static __global__ void bf16_copy_kernel(uint16_t *s, size_t plane, ft_mat x, int
 }
 
 /* The transformed copy. Without x.p the rows are those of s itself, changed in place. */
-static __global__ void hadamard_copy_kernel(uint16_t *s, size_t plane, ft_mat x, int k, int eights,
-                                            bool wide)
+static __global__ void hadamard_copy_kernel(uint16_t *s, ft_plane plane, ft_mat x, int k,
+                                            int eights, bool wide)
 {
     wait_for_previous_kernel();
     const int all = eights * x.T, i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -41,33 +41,52 @@ static __global__ void hadamard_copy_kernel(uint16_t *s, size_t plane, ft_mat x,
             const uint16_t *p = s + bf16_index(x.T, wide, t, c + j);
             v[j] = x.p ? in[j]
                        : __uint_as_float((uint32_t)p[0] << 16) +
-                             __uint_as_float((uint32_t)p[plane] << 16);
+                             __uint_as_float((uint32_t)p[plane.at] << 16);
         }
     }
     hadamard_put(s, x.T, wide, t, c, v, i < all);
 }
 
+/* The plane that weights of a type read first. */
+static const uint16_t *first_plane(const uint16_t *s, ft_plane p)
+{
+    return p.half ? s + p.at : s;
+}
+
+/* Fills a copy of x for weights of a type. */
 static void fill_bf16_copy(ft_cuda *c, uint16_t *s, ft_mat x, bool wide, ft_type type)
 {
     const int k = ft_mat_cols(x), eights = (k + 63) / 64 * 8;
     FT_LAUNCH_NEXT(c, ft_tq_is(type) ? hadamard_copy_kernel : bf16_copy_kernel,
-                   ft_blocks((size_t)eights * x.T, 128), 128, 0, s, bf16_plane(x.T, k), x, k,
-                   eights, wide);
+                   ft_blocks((size_t)eights * x.T, 128), 128, 0, s, ft_product_plane(x.T, k, type),
+                   x, k, eights, wide);
+}
+
+/* The kinds of copies that weights of a type can read. */
+static unsigned copy_kinds(ft_type type)
+{
+    if (ft_tq_is(type)) return FT_COPY_HADAMARD;
+    if (packed_as(type) == FT_F16) return FT_COPY_HALF;
+    return packed_as(type) == FT_F32 ? FT_COPY_SPLIT : FT_COPY_SPLIT | FT_COPY_HALF;
 }
 
 const uint16_t *ft_product_x(ft_cuda *c, ft_mat x, ft_type type)
 {
     bool found;
+    const unsigned kinds = copy_kinds(type);
     assert(x.hs == x.d || x.H == 1);
-    uint16_t *s = ft_cuda_bf16_copy(c, x, ft_tq_is(type), &found);
-    if (ft_tq_is(type)) ft_cuda_reads_hadamard(c, x);
-    if (s && !found) fill_bf16_copy(c, s, x, ft_cuda_wide(c, x.T), type);
-    return s;
+    uint16_t *s = ft_cuda_bf16_copy(c, x, kinds, &found);
+    if (kinds == FT_COPY_HADAMARD || kinds == FT_COPY_HALF)
+        ft_cuda_reads(c, x, (ft_copy_kind)kinds);
+    if (!s) return NULL;
+    if (!found) fill_bf16_copy(c, s, x, ft_cuda_wide(c, x.T), type);
+    return first_plane(s, ft_product_plane(x.T, ft_mat_cols(x), type));
 }
 
-void ft_product_narrow(ft_cuda *c, uint16_t *p, ft_mat x, ft_type type)
+const uint16_t *ft_product_narrow(ft_cuda *c, uint16_t *p, ft_mat x, ft_type type)
 {
     fill_bf16_copy(c, p, x, false, type);
+    return first_plane(p, ft_product_plane(x.T, ft_mat_cols(x), type));
 }
 
 void ft_product_prepare(ft_cuda *c, uint16_t *p, int rows, int k, bool wide, ft_type type)
@@ -204,8 +223,10 @@ extern "C" void ft_cuda_glu(ft_dev *d, ft_mat y, ft_mat u, ft_mat x, const ft_we
     p.n_seg = 2;
     p.glu = true;
     p.act = act;
-    p.out = ft_cuda_wrote_with_bf16(c, y);
+    p.out = ft_cuda_wrote_with_bf16(c, y, &p.out_plane.half);
     p.out_T = y.T;
-    p.out_plane = bf16_plane(y.T, ft_mat_cols(y));
+    p.out_plane.at = bf16_plane(y.T, ft_mat_cols(y));
+    uint16_t *const hadamard = p.hadamard = ft_cuda_wrote_with_hadamard(c, y);
     ft_product_run(c, &p, gate->type, ft_product_tokens(c, x.T), 0);
+    if (hadamard && !p.wrote_hadamard) ft_cuda_no_hadamard(c, hadamard);
 }

@@ -292,9 +292,10 @@ static __global__ void combine_kernel(ft_mat y, const float *part, ft_expert_cho
     }
 }
 
-/* act(gate) * up where the two could not share a launch: from the two halves of tmp to the bf16
+/* act(gate) * up where the two could not share a launch: from the two halves of tmp to the
  * planes of the result. */
-static __global__ void join_kernel(ft_mat tmp, int F, int act, uint16_t *s, size_t plane, bool wide)
+static __global__ void join_kernel(ft_mat tmp, int F, int act, uint16_t *s, ft_plane plane,
+                                   bool wide)
 {
     wait_for_previous_kernel();
     const int i = blockIdx.x, cols = (F + 63) / 64 * 64;
@@ -334,18 +335,16 @@ static void pair_of(const ft_cuda *c, const ft_experts *e, ft_seg s[2])
         (size_t)ft_unit_bytes(e->gate_up.type) * (size_t)s[1].w.units * (size_t)(e->F / TILE_N);
 }
 
-/* The bf16 copy of x for weights of a type; in `narrow` if the order for few rows is needed. */
+/* The copy of x for weights of a type; in `narrow` if the order for few rows is needed. */
 static const uint16_t *rows_for(ft_cuda *c, ft_mat x, uint16_t *narrow, ft_type type)
 {
-    if (!narrow) return ft_product_x(c, x, type);
-    ft_product_narrow(c, narrow, x, type);
-    return narrow;
+    return narrow ? ft_product_narrow(c, narrow, x, type) : ft_product_x(c, x, type);
 }
 
 /* Gate and up as separate products into tmp, then joined: their types differ, or the tiles do not
  * divide. */
 static void hidden_apart(ft_cuda *c, const ft_experts *e, const ft_product *base, ft_mat x,
-                         uint16_t *narrow, ft_mat tmp, uint16_t *h, size_t plane, int tokens,
+                         uint16_t *narrow, ft_mat tmp, uint16_t *h, ft_plane plane, int tokens,
                          int items)
 {
     const ft_weight *w[2] = {e->gate_up.data ? &e->gate_up : &e->gate,
@@ -390,17 +389,18 @@ static void run_experts(ft_cuda *c, ft_mat y, ft_mat x, const ft_experts *e, ft_
     plan p;
     float *part =
         (float *)ft_cuda_scratch(c, FT_SCRATCH_MOE, sizeof(float) * (size_t)rows * (size_t)D);
-    const size_t plane = bf16_plane(rows, F), x_plane = bf16_plane(T, ft_mat_cols(x));
-    uint16_t *h = (uint16_t *)ft_cuda_scratch(c, FT_SCRATCH_MOE_HIDDEN,
-                                              2 * (plane + (few ? x_plane : 0)) * sizeof(uint16_t));
+    const ft_plane plane = ft_product_plane(rows, F, e->down.type);
+    const size_t x_plane = bf16_plane(T, ft_mat_cols(x));
+    uint16_t *h = (uint16_t *)ft_cuda_scratch(
+        c, FT_SCRATCH_MOE_HIDDEN, 2 * (plane.at + (few ? x_plane : 0)) * sizeof(uint16_t));
     if (!part || !h || !plan_place(c, &p, n, e->E, tokens)) return;
-    uint16_t *narrow = few ? h + 2 * plane : NULL;
+    uint16_t *narrow = few ? h + 2 * plane.at : NULL;
     const uint16_t *xs = rows_for(c, x, narrow, type);
     if (!xs) return;
     sort_choices(c, p, r, n, tokens);
 
     ft_product up = expert_product(p, xs, x_plane, T, wide, r.K);
-    ft_product down = expert_product(p, h, plane, rows, wide, 1);
+    ft_product down = expert_product(p, plane.half ? h + plane.at : h, plane.at, rows, wide, 1);
     down.seg[0] = ft_product_seg(c, &e->down, part, D);
     down.n_seg = 1;
     down.item_old = true;

@@ -40,8 +40,8 @@ __device__ __forceinline__ uint32_t bf_bits(float x)
     return __bfloat16_as_ushort(__float2bfloat16_rn(x));
 }
 
-/* A scale of half h and row i: of 32 columns, written by the first of their four lanes, or of 16.
- */
+/* A scale of half h and row i: of 32 columns, written by the first of their four lanes, or of 16,
+ * next to the other scales of these columns. */
 __device__ __forceinline__ void put_scale_32(uint8_t *u, float s, int h, int i, int lane)
 {
     if (!(lane & 3)) ((uint16_t *)u)[4 * (lane >> 2) + 2 * i + h] = (uint16_t)bf_bits(s);
@@ -49,8 +49,7 @@ __device__ __forceinline__ void put_scale_32(uint8_t *u, float s, int h, int i, 
 
 __device__ __forceinline__ void put_scale_16(uint8_t *u, float s, int h, int i, int lane)
 {
-    const int at = 8 * (lane >> 2) + 4 * i + 2 * h + (lane >> 1 & 1);
-    if (!(lane & 1)) ((uint16_t *)u)[at] = (uint16_t)bf_bits(s);
+    if (!(lane & 1)) ((uint16_t *)u)[4 * (lane >> 1) + 2 * i + h] = (uint16_t)bf_bits(s);
 }
 
 /* What a lane packs: columns [k, k + 8) of a row, which may be outside the matrix. */
@@ -274,8 +273,8 @@ __device__ static void pack_codes(int type, uint8_t *u, const piece p[2][2], int
                     ((uint32_t *)(u + 512 * h))[4 * lane + 2 * i + j] = pack_bytes(c.q + 4 * j);
                 continue;
             case FT_NVFP4:
-            case FT_TQ4_1S: put_scale_16(u + 512, c.s, h, i, lane); break;
-            default: put_scale_32(u + 512, c.s, h, i, lane); break;
+            case FT_TQ4_1S: put_scale_16(u + 512, c.s * code_scale(0), h, i, lane); break;
+            default: put_scale_32(u + 512, c.s * code_scale(0), h, i, lane); break;
             }
             if (as == FT_IQ4_NL || as == FT_MXFP4 || as == FT_NVFP4 || as == FT_TQ4_1S)
                 v = pack_signed(as, c.q);
@@ -313,9 +312,9 @@ __device__ static void pack_low(int type, uint8_t *u, const piece p[2][2], int l
                 break;
             case FT_Q3_K:
                 if (!(t & 1)) u[384 + 4 * row + 2 * h + t / 2] = (uint8_t)c.sub;
-                if (!t && !h) ((uint16_t *)(u + 448))[row] = (uint16_t)bf_bits(c.s);
+                if (!t && !h) ((uint16_t *)(u + 448))[row] = (uint16_t)bf_bits(c.s * code_scale(0));
                 break;
-            case FT_TQ3_1S: put_scale_16(u + 384, c.s, h, i, lane); break;
+            case FT_TQ3_1S: put_scale_16(u + 384, c.s * code_scale(0), h, i, lane); break;
             default: /* TQ2_0 */
                 if (!t && !h) ((uint16_t *)(u + 256))[row] = (uint16_t)bf_bits(c.s * code_scale(6));
             }
@@ -324,9 +323,10 @@ __device__ static void pack_low(int type, uint8_t *u, const piece p[2][2], int l
     if (threes) ((uint32_t *)(u + 256))[lane] = q[2];
 }
 
-/* Scales of 4 bits at `scales`, and d at `scales` + 32; the thread with the first of 16 columns
- * writes a byte of two: of both halves. */
-__device__ static void put_scale_4(uint8_t *scales, const grid_codes c[2][2], int lane)
+/* Scales of 4 bits at `scales`, and d times a factor at `scales` + 32; the thread with the first of
+ * 16 columns writes a byte of two: of both halves. */
+__device__ static void put_scale_4(uint8_t *scales, const grid_codes c[2][2], float factor,
+                                   int lane)
 {
     const int g = lane >> 2, t = lane & 3;
     for (int i = 0; i < 2; i++) {
@@ -335,7 +335,7 @@ __device__ static void put_scale_4(uint8_t *scales, const grid_codes c[2][2], in
         if (t) continue;
         ((uint16_t *)scales)[2 * g + i] = (uint16_t)((uint32_t)c[0][i].sub | other0 << 4 |
                                                      (uint32_t)c[1][i].sub << 8 | other1 << 12);
-        ((uint16_t *)(scales + 32))[2 * g + i] = (uint16_t)bf_bits(c[0][i].d);
+        ((uint16_t *)(scales + 32))[2 * g + i] = (uint16_t)bf_bits(c[0][i].d * factor);
     }
 }
 
@@ -348,6 +348,11 @@ __device__ static grid_codes codes_grid(int type, const piece &p)
     case FT_IQ2_S: return iq2_codes(type, p.row, p.k);
     default: return iq3_codes(type, p.row, p.k);
     }
+}
+
+__device__ static float grid_scale(const grid_codes &c)
+{
+    return c.d * ((float)c.sub + 0.5f) * code_scale(0);
 }
 
 /* Codebook indices, with the higher bits apart, and signs. All lanes of a warp call it together. */
@@ -367,7 +372,7 @@ __device__ static void pack_grid(int type, uint8_t *u, const piece p[2][2], int 
         default:
             top |= (x.index[0] >> 8 | x.index[1] >> 8 << 1) << 2 * n;
             low[h] |= ((x.index[0] & 255) | (x.index[1] & 255) << 8) << 16 * i;
-            put_scale_32(u + 384, x.d * ((float)x.sub + 0.5f), h, i, lane);
+            put_scale_32(u + 384, grid_scale(x), h, i, lane);
             continue;
         }
         low[0] |= (x.index[0] & 255) << 8 * n;
@@ -377,21 +382,21 @@ __device__ static void pack_grid(int type, uint8_t *u, const piece p[2][2], int 
     case FT_IQ1_M:
         words[lane] = low[0];
         ((uint16_t *)(u + 128))[lane] = (uint16_t)top;
-        put_scale_4(u + 192, c, lane);
+        put_scale_4(u + 192, c, code_scale(6), lane);
         break;
     case FT_IQ2_XXS:
         words[lane] = low[0];
         words[32 + lane] = signs;
         for (int n = 0; n < 4; n++) {
             const grid_codes &x = c[n / 2][n % 2];
-            put_scale_32(u + 256, x.d * ((float)x.sub + 0.5f), n / 2, n % 2, lane);
+            put_scale_32(u + 256, grid_scale(x), n / 2, n % 2, lane);
         }
         break;
     case FT_IQ2_S:
         words[lane] = low[0];
         words[32 + lane] = signs;
         u[256 + lane] = (uint8_t)top;
-        put_scale_4(u + 288, c, lane);
+        put_scale_4(u + 288, c, code_scale(0), lane);
         break;
     default:
         ((uint2 *)u)[lane] = make_uint2(low[0], low[1]);
@@ -400,20 +405,25 @@ __device__ static void pack_grid(int type, uint8_t *u, const piece p[2][2], int 
     }
 }
 
-/* Plain numbers: copied, or converted to F32; zeros outside the matrix. */
+/* Clamped to the largest f16; NaN stays. */
+__device__ __forceinline__ uint16_t half_bits(float v)
+{
+    return __half_as_ushort(__float2half_rn(fabsf(v) > 65504.0f ? copysignf(65504.0f, v) : v));
+}
+
+/* Plain numbers as F32, or F16 and BF16 as layout Half; zeros outside the matrix. */
 __device__ static void pack_plain(int type, uint8_t *u, const piece p[2][2], int K, int lane)
 {
     for (int h = 0; h < 2; h++)
         for (int i = 0; i < 2; i++)
             for (int j = 0; j < 8; j++) {
                 const bool some = p[h][i].row && p[h][i].k + j < K;
-                const int at = p[h][i].k + j;
+                const float v = some ? plain_value(type, p[h][i].row, p[h][i].k + j) : 0.0f;
                 if (packed_as(type) == FT_F32)
-                    ((float *)u)[128 * (4 * h + 2 * i + j / 4) + 4 * lane + j % 4] =
-                        some ? plain_value(type, p[h][i].row, at) : 0.0f;
+                    ((float *)u)[128 * (4 * h + 2 * i + j / 4) + 4 * lane + j % 4] = v;
                 else
                     ((uint16_t *)u)[256 * (2 * h + i) + 8 * lane + j] =
-                        (uint16_t)(some ? rd16(p[h][i].row + 2 * (size_t)at) : 0);
+                        half_bits(v * OPERAND_RANGE);
             }
 }
 
@@ -444,8 +454,7 @@ static __global__ void pack_kernel(const packing w)
     uint8_t *to = w.dst + id * w.bytes;
     switch (packed_as(w.type)) {
     case FT_F32:
-    case FT_F16:
-    case FT_BF16: pack_plain(w.type, to, p, w.k, lane); break;
+    case FT_F16: pack_plain(w.type, to, p, w.k, lane); break;
     case FT_IQ1_M:
     case FT_IQ2_XXS:
     case FT_IQ2_S:

@@ -30,7 +30,8 @@ enum {
     PRODUCT_SEGS = 4,
     SPLIT_WARPS = PARTS,
     ROWS_MANY = 128, /* rows of a block's tile if there are many... */
-    ROWS_FEW = 64,   /* ...for experts, or if there are no more rows than this */
+    ROWS_FEW = 64,   /* ...for experts, or if there are no more rows than this... */
+    ROWS_HALF = 192, /* ...of f16 operands, where memory traffic is the limit */
     ROWS_TILES = 8,  /* tiles of weights in such a tile */
     ROWS_SPAN = 8    /* tiles of rows that are computed together */
 };
@@ -58,14 +59,16 @@ typedef struct ft_product {
     bool acc; /* y += */
     bool glu; /* seg[0] gate, seg[1] up: y of seg[0] = act(gate) * up */
     int act;
-    const uint16_t *x; /* bf16 copy of x */
-    size_t x_plane;
-    int x_T;       /* its rows */
-    bool wide;     /* in the column order of ft_cuda_wide; `out` too */
-    int T;         /* rows to compute, without a list */
-    uint16_t *out; /* bf16 copy of the result of a pair, or NULL */
-    size_t out_plane;
+    const uint16_t *x; /* the first plane that is read of the copy of x... */
+    size_t x_plane;    /* ...and the distance of the second, if any */
+    int x_T;           /* its rows */
+    bool wide;         /* in the column order of ft_cuda_wide; `out` too */
+    int T;             /* rows to compute, without a list */
+    uint16_t *out;     /* copy of the result of a pair, or NULL */
+    ft_plane out_plane;
     int out_T;
+    uint16_t *hadamard;  /* its transformed copy, or NULL: for kernels that can write it... */
+    bool wrote_hadamard; /* ...which set this in the argument of ft_product_run */
     const ft_item *item; /* NULL: rows [0, T) in order */
     const int32_t *n_item, *list;
     int shared_blocks,
@@ -114,6 +117,17 @@ __device__ __forceinline__ void mma_bf16(float *c, const uint32_t *a, uint32_t b
 #endif
 }
 
+/* The product for weights of type W. */
+template <class W>
+__device__ __forceinline__ void mma_of(float (&c)[4], const uint32_t (&a)[4], uint32_t b0,
+                                       uint32_t b1)
+{
+    if constexpr (W::HALF)
+        mma_f16(c, a, b0, b1);
+    else
+        mma_bf16(c, a, b0, b1);
+}
+
 /* Half a unit of MT tiles times G groups of eight rows, v[group][plane]. The order of the products
  * is part of the order of sums; consecutive instructions belong to different sums, so that none
  * waits for the previous one. */
@@ -130,8 +144,8 @@ __device__ __forceinline__ void half_unit(float (*c)[NT][4], int at, const ft_fr
             for (int i = 0; i < G; i++)
 #pragma unroll
                 for (int j = 0; j < MT; j++)
-                    mma_bf16(c[j][at + i], f[j][w].a[step], step ? v[i][x].z : v[i][x].x,
-                             step ? v[i][x].w : v[i][x].y);
+                    mma_of<W>(c[j][at + i], f[j][w].a[step], step ? v[i][x].z : v[i][x].x,
+                              step ? v[i][x].w : v[i][x].y);
     }
 }
 
@@ -207,13 +221,15 @@ __device__ __forceinline__ void put_result(const ft_product &p, const ft_seg &s,
     *y = p.acc ? *y + v : v;
 }
 
-__device__ __forceinline__ void put_pair(const ft_product &p, int row, int o, float gate, float up)
+/* Returns the result. */
+__device__ __forceinline__ float put_pair(const ft_product &p, int row, int o, float gate, float up)
 {
     const ft_seg &s = p.seg[0];
-    if (o >= s.w.n) return;
     const float v = act_of(gate, p.act) * up;
+    if (o >= s.w.n) return v;
     if (s.y) s.y[(size_t)row * s.rs + o] = v;
     if (p.out) bf16_put(p.out, p.out_plane, bf16_index(p.out_T, false, row, o), v);
+    return v;
 }
 
 __device__ __forceinline__ int part_units(int units)
@@ -229,9 +245,9 @@ template <class S> __device__ __forceinline__ bool tile_at(const ft_product &p, 
     int across = 0;
     for (int s = 0; s < p.n_seg; s++) across += p.seg[s].blocks;
     if (S::listed) return find_block(p, S::R, i % across, i / across, b);
-    const int all = (p.T + S::R - 1) / S::R, span = i / (across * ROWS_SPAN);
-    const int first = span * ROWS_SPAN, rows = min(ROWS_SPAN, all - first);
-    i -= span * across * ROWS_SPAN;
+    const int all = (p.T + S::R - 1) / S::R, span = i / (across * S::SPAN);
+    const int first = span * S::SPAN, rows = min((int)S::SPAN, all - first);
+    i -= span * across * S::SPAN;
     if (i >= across * rows) return false;
     return find_block(p, S::R, i / rows, first + i % rows, b);
 }
@@ -266,8 +282,8 @@ enum { LARGE_SMEM_HERE = has_large_smem(__CUDA_ARCH__ / 10) };
 enum { LARGE_SMEM_HERE = 1 };
 #endif
 
-/* F32 is for routers: their few tiles should be here as a whole when the rows come. BF16 needs more
- * bytes in flight: one row of the 9b takes 5.1 ms with five entries, 5.8 with three. */
+/* F32 is for routers: their few tiles should be here as a whole when the rows come. F16 and BF16
+ * need more bytes in flight: one row of the 9b takes 5.1 ms with five entries, 5.8 with three. */
 constexpr int split_places(int bytes, int place, int weight_parts, bool large_smem)
 {
     if (large_smem && bytes > 4000 && place == bytes) return 4;
@@ -584,6 +600,19 @@ static dim3 product_grid(ft_product *p, int mt, int tokens, int items)
                                 : ft_blocks((size_t)p->T, (size_t)tokens));
 }
 
+/* Rows of a tile of f16 operands. What counts is the traffic to shared memory: that of a unit of a
+ * tile, for as many tiles as a multiprocessor computes. */
+static inline int half_rows(const ft_cuda *c, ft_product *p)
+{
+    const unsigned weights = ROWS_TILES * TILE_N, most = (unsigned)c->sms;
+    const dim3 many = product_grid(p, ROWS_TILES, ROWS_MANY, 0);
+    const dim3 more = product_grid(p, ROWS_TILES, ROWS_HALF, 0);
+    return ft_blocks(more.x * more.y, most) * (weights + ROWS_HALF) <
+                   ft_blocks(many.x * many.y, most) * (weights + ROWS_MANY)
+               ? ROWS_HALF
+               : ROWS_MANY;
+}
+
 #include "dev/cuda/product/stream.cuh"
 
 /* Many rows without warpgroup instructions, if the tiles fill the GPU; else false. */
@@ -613,6 +642,7 @@ template <class W> static void product_launch(ft_cuda *c, ft_product *p, int tok
         if (is_short(c, p, W::BYTES, tokens, items)) return short_launch<W>(c, p, tokens, items);
     if (product_tiled<W>(c, p, tokens, items)) return;
     if (!p->wide) tokens = FT_MIN(tokens, 64);
+    if (W::HALF && p->wide && !p->item && tokens == ROWS_MANY) tokens = half_rows(c, p);
     const int mt = p->wide ? ROWS_TILES : split_tile_count<W>(c, p, tokens, items);
     const dim3 grid = product_grid(p, mt, tokens, items);
     if (p->glu) p->n_seg = 1;
@@ -620,6 +650,8 @@ template <class W> static void product_launch(ft_cuda *c, ft_product *p, int tok
         rows_launch<rows_shape<W, ROWS_FEW, true>>(c, p, grid);
     } else if (p->wide && tokens == ROWS_FEW) {
         rows_launch<rows_shape<W, ROWS_FEW, false>>(c, p, grid);
+    } else if (p->wide && tokens == ROWS_HALF) {
+        if constexpr (W::HALF) rows_launch<rows_shape<W, ROWS_HALF, false>>(c, p, grid);
     } else if (p->wide) {
         rows_launch<rows_shape<W, ROWS_MANY, false>>(c, p, grid);
     } else if (tokens == 64) {
@@ -651,12 +683,18 @@ void ft_product_run(ft_cuda *c, ft_product *p, ft_type type, int tokens, int ite
 ft_seg ft_product_seg(const ft_cuda *c, const ft_weight *w, float *y, int rs);
 /* Rows per block for so many rows. */
 int ft_product_tokens(const ft_cuda *c, int rows);
-/* The bf16 copy of x for weights of a type, made if there is none: in the column order for many
- * rows if it has many. */
+/* The planes of x that weights of a type read, in a copy that is made if there is none: in the
+ * column order for many rows if it has many. */
 const uint16_t *ft_product_x(ft_cuda *c, ft_mat x, ft_type type);
-/* The same in the column order for few rows, in p. */
-void ft_product_narrow(ft_cuda *c, uint16_t *p, ft_mat x, ft_type type);
-/* Prepares a bf16 copy of rows of k values for weights of a type, in place. */
+/* The same in the column order for few rows, in memory p. */
+const uint16_t *ft_product_narrow(ft_cuda *c, uint16_t *p, ft_mat x, ft_type type);
+/* Plane 1 of a copy of T rows of k values that weights of a type read. */
+static inline ft_plane ft_product_plane(int T, int k, ft_type type)
+{
+    ft_plane p = {bf16_plane(T, k), packed_as(type) == FT_F16};
+    return p;
+}
+/* Prepares a copy of rows of k values for weights of a type, in place. */
 void ft_product_prepare(ft_cuda *c, uint16_t *p, int rows, int k, bool wide, ft_type type);
 
 #endif

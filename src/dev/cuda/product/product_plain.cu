@@ -1,5 +1,4 @@
-/* Products with F16 and F32. */
+/* Products with F32. */
 #include "dev/cuda/product/product.cuh"
 
-FT_PRODUCT_DEFINE(F16)
 FT_PRODUCT_DEFINE(F32)

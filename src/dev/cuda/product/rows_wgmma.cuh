@@ -1,9 +1,9 @@
 /* dev/cuda/product/rows_wgmma.cuh - products of many rows with warpgroup instructions (compute
  * capability 9.0). A block computes tiles of 128 outputs by 128 rows, or by 64 for experts and if
- * there are no more rows, one after the other. Two warpgroups multiply, 64 outputs each: a warp
- * decodes a tile of 16 into registers, which are the left operand; the right operand, the rows, is
- * in shared memory and used by both. A third warpgroup copies to a ring buffer: an entry has a unit
- * (64 columns) of the rows and of the eight tiles of weights.
+ * there are no more rows, or by 192 for f16 operands, one after the other. Two warpgroups multiply,
+ * 64 outputs each: a warp decodes a tile of 16 into registers, which are the left operand; the
+ * right operand, the rows, is in shared memory and used by both. A third warpgroup copies to a ring
+ * buffer: an entry has a unit (64 columns) of the rows and of the eight tiles of weights.
  *
  * A warpgroup instruction takes 16 columns of the right operand from 32 contiguous bytes, whereas
  * in product_split a lane takes eight columns for two instructions from 16 bytes. So the bf16
@@ -41,15 +41,19 @@ template <class W, int ROWS, bool LISTED> struct rows_shape {
     enum {
         listed = LISTED,
         R = ROWS,
+        SPAN = W::HALF ? 2 * ROWS_SPAN : ROWS_SPAN,
         SUMS = R / 2,    /* of a thread */
         PLANE = R * 128, /* bytes of a unit of rows, one plane */
         X = PLANE * W::XP,
         PLACE = X + (ROWS_TILES * W::BYTES + 1023) / 1024 * 1024,
-        RESULTS = R * ROWS_PITCH, /* floats of a warpgroup */
+        PASS = R > ROWS_MANY ? 64 : R, /* rows whose results are stored together */
+        RESULTS = PASS * ROWS_PITCH,   /* floats of a warpgroup */
         FIT = (ROWS_SHARED - 2 * W::TABLE - 8 * RESULTS) / PLACE,
         PLACES = FIT < 8 ? FIT : 8,
         OUT = PLACES * PLACE,
-        BYTES = OUT + 8 * RESULTS + 1024
+        BYTES = OUT + 8 * RESULTS + 1024,
+        LESS = R > ROWS_MANY ? 40 : 56,  /* registers of a thread that copies... */
+        MORE = R > ROWS_MANY ? 232 : 224 /* ...and of one that multiplies */
     };
 };
 
@@ -111,8 +115,8 @@ __device__ __forceinline__ void expect_results(const ft_product &p, const block_
 {
     const int i = threadIdx.x & 127, o = b.at * ROWS_TILES * TILE_N;
     const int wide = min(ROWS_TILES * TILE_N, b.s->w.n - o);
-    if (p.acc && i < b.n)
-        prefetch_l2(b.s->y + (size_t)row_y(p, b, i) * b.s->rs + o, 4 * wide, 0, 1);
+    for (int row = i; p.acc && row < b.n; row += 128)
+        prefetch_l2(b.s->y + (size_t)row_y(p, b, row) * b.s->rs + o, 4 * wide, 0, 1);
 }
 
 /* Contiguous rows are one copy by one thread; rows of a list, and weights, are copied by all
@@ -158,6 +162,16 @@ template <class S> __device__ __forceinline__ void rows_feed(const ft_product &p
 
 /* ---- the consumer warpgroups ---- */
 
+/* The product for weights of type W. */
+template <class W, int N>
+__device__ __forceinline__ void group_product_of(float (&c)[N], const uint32_t (&a)[4], uint64_t b)
+{
+    if constexpr (W::HALF)
+        group_product_f16(c, a, b);
+    else
+        group_product(c, a, b);
+}
+
 /* Issues the products of a unit; f must not change until they are complete. */
 template <class S>
 __device__ __forceinline__ void rows_unit(float (&c)[S::SUMS], ft_frag (&f)[2][S::weights::WP],
@@ -185,7 +199,8 @@ __device__ __forceinline__ void rows_unit(float (&c)[S::SUMS], ft_frag (&f)[2][S
             const int wp = q >= W::XP ? q - W::XP + 1 : 0, xp = q < W::XP ? q : 0;
 #pragma unroll
             for (int step = 0; step < 2; step++)
-                group_product(c, f[h][wp].a[step], x + (xp * S::PLANE + 64 * h + 32 * step) / 16);
+                group_product_of<W>(c, f[h][wp].a[step],
+                                    x + (xp * S::PLANE + 64 * h + 32 * step) / 16);
         }
     group_commit();
 }
@@ -232,6 +247,38 @@ __device__ __forceinline__ void rows_part(float (&c)[S::SUMS], ring_buffer &r, i
         group_wait<0>();
         if (u > from) free_place<S>(r);
         rows_unit<S>(c, f[0], r);
+        next_place<S>(r);
+    }
+    group_wait<0>();
+    free_place<S>(r);
+}
+
+/* The same for f16 weights and tiles whose sums leave few registers: the halves of a unit
+ * alternate. */
+template <class S>
+__device__ __forceinline__ void rows_halves(float (&c)[S::SUMS], ring_buffer &r, int from, int to)
+{
+    typedef typename S::weights W;
+    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    ft_frag f[2];
+    clear(c);
+    for (int u = from; u < to; u++) {
+        const unsigned char *at = r.at + r.place * S::PLACE;
+        barrier_wait(r.full + 8 * r.place, r.parity);
+        const uint64_t x = group_operand(shared_at(at));
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            group_wait<1>(); /* the products of this half of the previous unit */
+            if (h && u > from) free_place<S>(r);
+            W::load_half(f[h], at + S::X + warp * W::BYTES, h, lane);
+#pragma unroll
+            for (int i = 0; i < 8; i++) asm volatile("" : "+r"(f[h].a[i / 4][i % 4])::"memory");
+            group_begin();
+#pragma unroll
+            for (int step = 0; step < 2; step++)
+                group_product_of<W>(c, f[h].a[step], x + (64 * h + 32 * step) / 16);
+            group_commit();
+        }
         next_place<S>(r);
     }
     group_wait<0>();
@@ -320,7 +367,7 @@ __device__ __forceinline__ void rows_put(const ft_product &p, const block_of &b,
             put_result(p, *b.s, row_y(p, b, i), o + j, out[i * ROWS_PITCH + j] * scale);
 }
 
-/* Gates and ups are adjacent. A thread makes 16 bytes of a row's bf16 copy: the pairs of outputs
+/* Gates and ups are adjacent. A thread makes 16 bytes of a row's copy: the pairs of outputs
  * that are adjacent there. */
 template <class W>
 __device__ __forceinline__ void rows_put_pair(const ft_product &p, const block_of &b,
@@ -340,14 +387,14 @@ __device__ __forceinline__ void rows_put_pair(const ft_product &p, const block_o
             const float2 g = *(const float2 *)(gate + 8 * k), u = *(const float2 *)(up + 8 * k);
             const float v0 = act_of(g.x * s0, p.act) * (u.x * s1);
             const float v1 = act_of(g.y * s0, p.act) * (u.y * s1);
-            split2(v0, v1, hi[k], lo[k]);
+            plane_pair(p.out_plane, v0, v1, hi[k], lo[k]);
             if (y && o + 8 * k < s.w.n) y[8 * k] = v0;
             if (y && o + 8 * k + 1 < s.w.n) y[8 * k + 1] = v1;
         }
         if (!p.out || b.at * 64 >= s.w.n) continue;
         const size_t at = bf16_index(p.out_T, true, row, o);
         *(uint4 *)(p.out + at) = make_uint4(hi[0], hi[1], hi[2], hi[3]);
-        *(uint4 *)(p.out + p.out_plane + at) = make_uint4(lo[0], lo[1], lo[2], lo[3]);
+        *(uint4 *)(p.out + p.out_plane.at + at) = make_uint4(lo[0], lo[1], lo[2], lo[3]);
     }
 }
 
@@ -362,19 +409,30 @@ template <class S> __device__ __forceinline__ void rows_multiply(const ft_produc
         } else {
             float c[S::SUMS];
             for (int from = 0; from < units; from += per) {
-                rows_part<S>(c, r, from, min(units, from + per));
+                if constexpr (S::R > ROWS_MANY)
+                    rows_halves<S>(c, r, from, min(units, from + per));
+                else
+                    rows_part<S>(c, r, from, min(units, from + per));
                 add_part(sum, c, from);
             }
         }
         const int group = threadIdx.x >> 7;
         float *out = (float *)(r.at + S::OUT);
-        rows_meet(p.glu, group); /* the previous tile has been read */
-        rows_spread(out + group * S::RESULTS, sum);
-        rows_meet(p.glu, group);
-        if (p.glu)
-            rows_put_pair<typename S::weights>(p, b, out, S::RESULTS);
-        else
-            rows_put<typename S::weights>(p, b, out + group * S::RESULTS);
+#pragma unroll
+        for (int pass = 0; pass < S::R / S::PASS; pass++) {
+            float(&some)[S::PASS / 2] = *(float(*)[S::PASS / 2])(sum + pass * (S::PASS / 2));
+            const int n = b.n;
+            b.n = min(n, (int)S::PASS);
+            rows_meet(p.glu, group); /* the previous results have been read */
+            rows_spread(out + group * S::RESULTS, some);
+            rows_meet(p.glu, group);
+            if (p.glu)
+                rows_put_pair<typename S::weights>(p, b, out, S::RESULTS);
+            else
+                rows_put<typename S::weights>(p, b, out + group * S::RESULTS);
+            b.first += S::PASS;
+            b.n = n - S::PASS;
+        }
     }
 }
 #endif
@@ -393,10 +451,10 @@ __global__ void __launch_bounds__(ROWS_THREADS, 1)
     wait_then_start_next();
     __syncthreads();
     if (threadIdx.x >= 32 * ROWS_WARPS) {
-        registers_less<56>();
+        registers_less<S::LESS>();
         rows_feed<S>(p, r);
     } else {
-        registers_more<224>();
+        registers_more<S::MORE>();
         rows_multiply<S>(p, r);
     }
 #endif

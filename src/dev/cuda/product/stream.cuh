@@ -96,6 +96,12 @@ __device__ __forceinline__ void put_part(float *to, const float (&c)[MT][NT][4],
         }
 }
 
+/* Groups of tiles that a block takes together: the outputs of a pair that are transformed. */
+__device__ __forceinline__ int stream_together(const ft_product &p)
+{
+    return p.hadamard ? 2 : 1;
+}
+
 /* Adds the parts of n groups of tiles in their order and stores the results. */
 template <class W, int MT>
 __device__ __forceinline__ void add_stream(const ft_product &p, const float *parts, int first,
@@ -103,8 +109,10 @@ __device__ __forceinline__ void add_stream(const ft_product &p, const float *par
 {
     const int each = PARTS * p.T * TILE_N; /* floats of a tile */
     const int tiles = stream_tiles<MT>(p), wide = TILE_N * (p.glu ? tiles / 2 : tiles);
+    const int run = wide * stream_together(p); /* outputs of a row in adjacent threads */
     for (int e = threadIdx.x; e < n * p.T * wide; e += 32 * STREAM_WARPS) {
-        const int o = e % wide, tok = e / wide % p.T, group = e / wide / p.T;
+        const int tok = e / run % p.T, o = e % wide;
+        const int group = e / run / p.T * (run / wide) + e % run / wide;
         const int tile = group * tiles + (p.glu ? o / TILE_N * 2 : o / TILE_N);
         const float *part = parts + tile * each + tok * TILE_N + o % TILE_N;
         float sum = part[0], up = p.glu ? part[each] : 0;
@@ -116,11 +124,16 @@ __device__ __forceinline__ void add_stream(const ft_product &p, const float *par
         }
         block_of b;
         find_block(p, 8, first + group, 0, b);
-        if (p.glu)
-            put_pair(p, tok, b.at * wide + o, sum * scale_of<W>(p.seg[0], 0),
-                     up * scale_of<W>(p.seg[1], 0));
-        else
-            put_result(p, *b.s, tok, b.at * wide + o, sum * scale_of<W>(*b.s, 0));
+        const int at = b.at * wide + o;
+        if (!p.glu) {
+            put_result(p, *b.s, tok, at, sum * scale_of<W>(*b.s, 0));
+            continue;
+        }
+        float v[1] = {
+            put_pair(p, tok, at, sum * scale_of<W>(p.seg[0], 0), up * scale_of<W>(p.seg[1], 0))};
+        if (!p.hadamard) continue;
+        hadamard_32(v, at);
+        p.hadamard[bf16_index(p.out_T, false, tok, at)] = (uint16_t)bf2(v[0], 0);
     }
 }
 
@@ -135,8 +148,9 @@ __global__ void __launch_bounds__(32 * STREAM_WARPS, stream_shape<W, MT, NT>::BL
     const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
     unsigned char *ring = smem + warp * shape::RING;
     float *parts = (float *)(smem + shape::BYTES);
-    const int first = groups * blockIdx.x / gridDim.x, both = stream_tiles<MT>(p) / MT;
-    const int count = (groups * (blockIdx.x + 1) / gridDim.x - first) * both;
+    const int some = stream_together(p), sets = groups / some, both = stream_tiles<MT>(p) / MT;
+    const int first = sets * blockIdx.x / gridDim.x * some;
+    const int count = (sets * (blockIdx.x + 1) / gridDim.x * some - first) * both;
     const int all = p.seg[0].w.units, per = part_units(all), u0 = warp * per;
     const int units = min(all, u0 + per) - u0, each = PARTS * p.T * TILE_N;
     const uint32_t to = shared_at(ring) + 16 * lane, step = (uint32_t)p.x_T * 128;
@@ -223,9 +237,17 @@ template <class W, int MT, int NT> static bool stream_launch(ft_cuda *c, ft_prod
     const int group = PARTS * p->T * TILE_N * (int)sizeof(float) * tiles;
     if (group > room) return false;
     const unsigned groups = product_grid(p, tiles, 8, 0).x;
-    const int each = (int)ft_blocks(groups, (size_t)(shape::BLOCKS * c->sms));
-    const int round = FT_MIN(each, room / group), bytes = shape::BYTES + round * group;
-    const unsigned blocks = FT_MIN(groups, (stream_blocks<W, MT, NT>(c, bytes)));
+    const size_t held = (size_t)(shape::BLOCKS * c->sms);
+    const int each = (int)ft_blocks(groups, held);
+    /* 32 outputs are transformed together: not if that makes the largest share of a block larger */
+    const bool together = p->hadamard && groups % 2 == 0 && room / group >= 2 &&
+                          2 * (int)ft_blocks(groups / 2, held) <= each;
+    if (!together) p->hadamard = NULL;
+    p->wrote_hadamard = together;
+    const int round = FT_MIN(each, together ? room / group / 2 * 2 : room / group);
+    const int bytes = shape::BYTES + round * group;
+    const unsigned blocks =
+        FT_MIN(together ? groups / 2 : groups, (stream_blocks<W, MT, NT>(c, bytes)));
     if (p->glu) p->n_seg = 1;
     FT_LAUNCH_NEXT(c, (product_stream<W, MT, NT>), blocks, 32 * STREAM_WARPS, bytes, *p,
                    (int)groups, round);

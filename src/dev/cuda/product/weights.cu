@@ -85,6 +85,14 @@ static uint16_t nibbles_2(uint16_t entry)
     return (uint16_t)v;
 }
 
+/* Eight codes of two bits: those with even indices in the lower byte. */
+static uint16_t bytes_2(uint16_t entry)
+{
+    unsigned v = 0;
+    for (int j = 0; j < 8; j++) v |= (unsigned)(entry >> 2 * j & 3) << (2 * (j / 2) + 8 * (j % 2));
+    return (uint16_t)v;
+}
+
 /* The codebooks in the order of their files, for lookups of rows and repacking, then in the order
  * of weights_low.cuh. */
 static void grids_ready(ft_cuda *c)
@@ -102,7 +110,9 @@ static void grids_ready(ft_cuda *c)
             const uint16_t entry = part[i].from[j];
             const bool threes = part[i].at == GRID_IQ3XXS || part[i].at == GRID_IQ3S;
             all[part[i].at + j] = entry;
-            all[GRID_ALL + part[i].at + j] = threes ? nibbles_3(entry) : nibbles_2(entry);
+            all[GRID_ALL + part[i].at + j] = threes                    ? nibbles_3(entry)
+                                             : part[i].at == GRID_IQ1S ? bytes_2(entry)
+                                                                       : nibbles_2(entry);
         }
     ft_cuda_check(c, cudaMalloc((void **)&c->grid, sizeof all), "tables");
     if (c->grid) send(c, (unsigned char *)c->grid, (const unsigned char *)all, sizeof all);

@@ -3,19 +3,20 @@
  * one unit at a time, 16 bytes per lane where possible. In each half of 32 columns lane (g, t) =
  * (lane / 4, lane % 4) has columns [8t, 8t + 8) of rows g and g + 8: those eight, in this order,
  * are its operands of two m16n8k16 products. The order of columns inside a product is arbitrary as
- * long as the activations (a bf16 copy, common.cuh) are read in the same order: also sixteen bytes
- * per lane.
+ * long as the activations (a copy of them, common.cuh) are read in the same order: also sixteen
+ * bytes per lane.
  *
  * A weight is decoded to bf16: w = round(q * s - m), with s and m rounded to bf16 when it was
  * packed. The squared error of that is about 3e-6 of the squared weights, far below the
- * quantisation error. Plain numbers are exact: BF16 as it is, F16 and F32 as two bf16 parts.
+ * quantisation error. Plain numbers are exact, except that BF16 has the range of f16: F16 and BF16
+ * are f16 operands (and so are the activations they read), F32 is two bf16 parts.
  *
  * An integer code is a bf16 number without an instruction to convert it: a number whose exponent
  * bits are 0 or 1 is its low eight bits times 2^-133. Only a mask is needed to separate a code from
- * its neighbours, which may lie below it too; scales are stored multiplied with what that makes of
- * a code (code_scale). To keep them in the range of bf16, decoded weights are CODE_FACTOR times too
- * small, and results are multiplied with it. All of these are powers of two, so no bit of a result
- * changes. */
+ * its neighbours, which may lie below it too, or a lookup in a table of bytes; scales are stored
+ * multiplied with what that makes of a code (code_scale). To keep them in the range of bf16,
+ * decoded weights are CODE_FACTOR times too small, and results are multiplied with it. All of these
+ * are powers of two, so no bit of a result changes. */
 #ifndef FT_DEV_CUDA_WEIGHTS_CUH
 #define FT_DEV_CUDA_WEIGHTS_CUH
 
@@ -119,14 +120,15 @@ template <class V> __device__ __forceinline__ V get(const uint8_t *p, int i)
 }
 
 /* What every layout defines: BYTES of a unit, XP planes of activations it is multiplied with, WP
- * parts of a weight, TABLE entries of its codebook (weights_low.cuh). */
+ * parts of a weight, TABLE entries of its codebook (weights_low.cuh), whether operands are f16
+ * (HALF) or bf16. */
 template <int BYTES_, int XP_ = 1, int WP_ = 1, int TABLE_ = 0> struct layout {
-    enum { BYTES = BYTES_, XP = XP_, WP = WP_, TABLE = TABLE_ };
+    enum { BYTES = BYTES_, XP = XP_, WP = WP_, TABLE = TABLE_, HALF = 0 };
     static constexpr float FACTOR = 1.0f; /* of results */
 };
 
 /* Layouts of integer codes. */
-template <int BYTES_> struct code_layout : layout<BYTES_> {
+template <int BYTES_, int TABLE_ = 0> struct code_layout : layout<BYTES_, 1, 1, TABLE_> {
     static constexpr float FACTOR = CODE_FACTOR;
 };
 
@@ -161,28 +163,31 @@ struct Q4K : code_layout<640> {
     }
 };
 
-/* Of the scales for every 16 columns of rows g and g + 8, those of half h and row i. */
-__device__ __forceinline__ uint32_t scale_16(const uint4 &s, int h, int i, int lane)
+/* Of the scales of a lane's columns, for both halves and rows, that of half h and row i. */
+__device__ __forceinline__ uint32_t half_scale(const uint2 &s, int h, int i)
 {
-    const uint32_t both = i ? (h ? s.w : s.z) : (h ? s.y : s.x);
-    return lane & 2 ? dup_hi(both) : dup_lo(both);
+    const uint32_t both = i ? s.y : s.x;
+    return h ? dup_hi(both) : dup_lo(both);
 }
 
 /* Four bits of each code, then the other one or two (More: those of a lane), then 16 bytes of
  * scales for rows g and g + 8. Of an even pair these are the highest bits, of an odd pair the
  * lowest: so both kinds of pairs are numbers that begin or end at a bit of their own, and one shift
- * brings the bits of two pairs to their places. */
-template <class More> struct longer_codes : code_layout<640 + 32 * sizeof(More)> {
+ * brings the bits of two pairs to their places. A lane reads 16 bytes of scales, or the 8 of its 16
+ * columns. */
+template <class More, class Scales> struct longer_codes : code_layout<640 + 32 * sizeof(More)> {
     enum { MORE = sizeof(More) / 4 }; /* bits */
     struct regs {
-        uint4 q, s;
+        uint4 q;
+        Scales s;
         More h;
     };
     __device__ static void load(regs &r, const uint8_t *p, int lane)
     {
         r.q = get<uint4>(p, lane);
         r.h = get<More>(p + 512, lane);
-        r.s = get<uint4>(p + 512 + 32 * sizeof(More), lane >> 2);
+        r.s =
+            get<Scales>(p + 512 + 32 * sizeof(More), sizeof(Scales) == 16 ? lane >> 2 : lane >> 1);
     }
     /* pair j of the codes q; from bit `at` of `more` on are the bits of the odd pair, then those of
      * the even one before it */
@@ -197,7 +202,7 @@ template <class More> struct longer_codes : code_layout<640 + 32 * sizeof(More)>
 
 /* Q5_K, Q5_1 and Q5_0 (m = 16 s): bits 8h + 4i + 2c.. of a half-word of `h` belong to pairs 2c and
  * 2c + 1 of row i and half h. For each row and half s (for odd pairs) and -m. */
-struct Q5K : longer_codes<uint32_t> {
+struct Q5K : longer_codes<uint32_t, uint4> {
     __device__ static void frag(ft_frag *f, const regs &r, int h, int lane)
     {
         const uint32_t q[2] = {h ? r.q.z : r.q.x, h ? r.q.w : r.q.y};
@@ -216,13 +221,13 @@ struct Q5K : longer_codes<uint32_t> {
 
 /* Q6_K: two more bits for each value, a word of them for each half, and a scale (for odd pairs) for
  * every 16 columns. Codes are 32 too large. */
-struct Q6K : longer_codes<uint2> {
+struct Q6K : longer_codes<uint2, uint2> {
     __device__ static void frag(ft_frag *f, const regs &r, int h, int lane)
     {
         const uint32_t q[2] = {h ? r.q.z : r.q.x, h ? r.q.w : r.q.y};
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            const uint32_t odd = scale_16(r.s, h, i, lane), even = mul2(odd, TIMES_4);
+            const uint32_t odd = half_scale(r.s, h, i), even = mul2(odd, TIMES_4);
             const uint32_t off = mul2(odd, MINUS_BIT_7);
 #pragma unroll
             for (int j = 0; j < 4; j++) {
@@ -287,37 +292,21 @@ struct Q40 : code_layout<576> {
     }
 };
 
-/* Four bf16 numbers as low bytes and high bytes. */
-template <uint32_t A, uint32_t B, uint32_t C, uint32_t D> struct four {
+/* A table of eight bytes, which are bf16 numbers as they are. */
+template <uint32_t A, uint32_t B, uint32_t C, uint32_t D, uint32_t E, uint32_t F, uint32_t G,
+          uint32_t H>
+struct eight {
     enum : uint32_t {
-        lo = (A & 255) | (B & 255) << 8 | (C & 255) << 16 | (D & 255) << 24,
-        hi = A >> 8 | B >> 8 << 8 | C >> 8 << 16 | D >> 8 << 24
+        first = A | B << 8 | C << 16 | D << 24,
+        second = E | F << 8 | G << 16 | H << 24
     };
 };
 
-struct Fp4Table { /* 0 1 2 3 4 6 8 12 */
-    typedef four<0x0000, 0x3f80, 0x4000, 0x4040> first;
-    typedef four<0x4080, 0x40c0, 0x4100, 0x4140> second;
-};
+typedef eight<0, 1, 2, 3, 4, 6, 8, 12> Fp4Table;
 
-struct Tq4Table { /* the upper half of the codebook of TQ4_1S divided by TQ4_STEP, which makes the
-                     numbers nearly exact */
-    typedef four<0x3e0b, 0x3ed2, 0x3f32, 0x3f7f> first;
-    typedef four<0x3faa, 0x3fdb, 0x400c, 0x4039> second;
-};
-#define TQ4_STEP (1 / 1.05745f)
-
-/* The values of IQ4 are -127 -104 -83 -65 -49 -35 -22 -10 and 1 13 25 38 53 69 89 113: plus or
- * minus one number, plus a second one. */
-struct Iq4Table { /* 5.5 17.5 30 43.5 59 76 96.5 120 */
-    typedef four<0x40b0, 0x418c, 0x41f0, 0x422e> first;
-    typedef four<0x426c, 0x4298, 0x42c1, 0x42f0> second;
-};
-
-struct Iq4Offset { /* -4.5 -4.5 -5 -5.5 -6 -7 -7.5 -7: all have the same high byte */
-    typedef four<0xc090, 0xc090, 0xc0a0, 0xc0b0> first;
-    typedef four<0xc0c0, 0xc0e0, 0xc0f0, 0xc0e0> second;
-};
+/* The upper half of the codebook of TQ4_1S divided by TQ4_STEP (squared error 2.6e-6). */
+typedef eight<11, 33, 56, 80, 107, 138, 176, 233> Tq4Table;
+#define TQ4_STEP (1 / 85.15546f)
 
 /* Four values times sc: one code below eight in each nibble of the low half of v; with the sign
  * bits of `signs` (the highest of each byte). */
@@ -325,65 +314,70 @@ template <class Table>
 __device__ __forceinline__ void put_four(ft_frag *f, int i, int step, uint32_t v, uint32_t signs,
                                          uint32_t sc)
 {
-    typedef typename Table::first a;
-    typedef typename Table::second b;
-    const uint32_t lo = __byte_perm(a::lo, b::lo, v);
-    const uint32_t hi = __byte_perm(a::hi, b::hi, v) ^ (signs & 0x80808080u);
-    f->a[step][i] = mul2(__byte_perm(lo, hi, 0x5140), sc);
-    f->a[step][i + 2] = mul2(__byte_perm(lo, hi, 0x7362), sc);
+    const uint32_t u = __byte_perm(Table::first, Table::second, v), minus = signs & 0x80808080u;
+    f->a[step][i] = mul2(__byte_perm(u, minus, 0x5140), sc);
+    f->a[step][i + 2] = mul2(__byte_perm(u, minus, 0x7362), sc);
 }
 
-template <>
-__device__ __forceinline__ void put_four<Iq4Table>(ft_frag *f, int i, int step, uint32_t v,
-                                                   uint32_t signs, uint32_t sc)
-{
-    typedef Iq4Table::first a;
-    typedef Iq4Table::second b;
-    const uint32_t lo = __byte_perm(a::lo, b::lo, v);
-    const uint32_t hi = __byte_perm(a::hi, b::hi, v) ^ (signs & 0x80808080u);
-    const uint32_t off = __byte_perm(Iq4Offset::first::lo, Iq4Offset::second::lo, v);
-    const uint32_t p0 = plus2(__byte_perm(lo, hi, 0x5140), __byte_perm(off, 0xc0c0c0c0u, 0x4140));
-    const uint32_t p1 = plus2(__byte_perm(lo, hi, 0x7362), __byte_perm(off, 0xc0c0c0c0u, 0x4342));
-    f->a[step][i] = mul2(p0, sc);
-    f->a[step][i + 2] = mul2(p1, sc);
-}
-
-/* Eight values: the codes of the first four are in the low half of v. */
-template <class Table>
-__device__ __forceinline__ void put_eight(ft_frag *f, int i, uint32_t v, uint32_t signs0,
-                                          uint32_t signs1, uint32_t sc)
-{
-    put_four<Table>(f, i, 0, v, signs0, sc);
-    put_four<Table>(f, i, 1, v >> 16, signs1, sc);
-}
-
-/* IQ4_NL, IQ4_XS and MXFP4 (one scale a half), NVFP4 and TQ4_1S (two): signs and magnitudes. A
- * nibble has the magnitude of a value; the fourth bits of the odd nibbles are the signs of the
- * first four values, those of the even nibbles of the others. */
-template <class Table, int SCALES> struct Signed : layout<512 + 64 * SCALES> {
+/* MXFP4 (one scale a half), NVFP4 and TQ4_1S (two): signs and magnitudes. A nibble has the
+ * magnitude of a value; the fourth bits of the odd nibbles are the signs of the first four values,
+ * those of the even nibbles of the others. */
+template <class Table, int SCALES> struct Signed : code_layout<512 + 64 * SCALES> {
     struct regs {
-        uint4 q, s;
+        uint4 q;
+        uint2 s;
     };
     __device__ static void load(regs &r, const uint8_t *p, int lane)
     {
         r.q = get<uint4>(p, lane);
-        if (SCALES == 1) {
-            const uint2 s = get<uint2>(p + 512, lane >> 2);
-            r.s.x = s.x, r.s.y = s.y;
-        } else {
-            r.s = get<uint4>(p + 512, lane >> 2);
-        }
+        r.s = get<uint2>(p + 512, SCALES == 1 ? lane >> 2 : lane >> 1);
     }
     __device__ static void frag(ft_frag *f, const regs &r, int h, int lane)
     {
         const uint32_t q[2] = {h ? r.q.z : r.q.x, h ? r.q.w : r.q.y};
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            const uint32_t own = i ? r.s.y : r.s.x;
-            const uint32_t sc = SCALES == 2 ? scale_16(r.s, h, i, lane)
-                                : h         ? dup_hi(own)
-                                            : dup_lo(own);
-            put_eight<Table>(f, i, q[i] & 0x77777777u, q[i], q[i] << 4, sc);
+            const uint32_t v = q[i] & 0x77777777u, sc = half_scale(r.s, h, i);
+            put_four<Table>(f, i, 0, v, q[i], sc);
+            put_four<Table>(f, i, 1, v >> 16, q[i] << 4, sc);
+        }
+    }
+};
+
+/* IQ4_NL and IQ4_XS: codes as in Signed, and a scale a half. The eight positive and the eight
+ * negative values are bytes, 128 too large: 129 141 153 166 181 197 217 241, 118 106 93 79 63 45 24
+ * 1. Both are looked up, and the sign selects one. */
+struct Iq4 : code_layout<576> {
+    struct regs {
+        uint4 q;
+        uint2 s;
+    };
+    __device__ static void load(regs &r, const uint8_t *p, int lane)
+    {
+        r.q = get<uint4>(p, lane);
+        r.s = get<uint2>(p + 512, lane >> 2);
+    }
+    /* four bytes for the codes in the low half of v; minus: the highest bit of each byte */
+    __device__ __forceinline__ static uint32_t four_bytes(uint32_t v, uint32_t minus)
+    {
+        const uint32_t up = __byte_perm(0xa6998d81u, 0xf1d9c5b5u, v);
+        const uint32_t down = __byte_perm(0x4f5d6a76u, 0x01182d3fu, v);
+        const uint32_t mask = __byte_perm(minus, 0, 0xba98); /* the highest bit eight times */
+        return (down & mask) | (up & ~mask);
+    }
+    __device__ static void frag(ft_frag *f, const regs &r, int h, int lane)
+    {
+        const uint32_t q[2] = {h ? r.q.z : r.q.x, h ? r.q.w : r.q.y};
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            const uint32_t sc = half_scale(r.s, h, i), off = mul2(sc, MINUS_BIT_7);
+            const uint32_t v = q[i] & 0x77777777u;
+#pragma unroll
+            for (int step = 0; step < 2; step++) {
+                const uint32_t u = four_bytes(step ? v >> 16 : v, step ? q[i] << 4 : q[i]);
+                f->a[step][i] = fma2(__byte_perm(u, 0, 0x4140), sc, off);
+                f->a[step][i + 2] = fma2(__byte_perm(u, 0, 0x4342), sc, off);
+            }
         }
     }
 };
@@ -396,8 +390,11 @@ __device__ __forceinline__ void frag_row(ft_frag *f, int i, uint4 v)
     f->a[1][i + 2] = v.w;
 }
 
-/* BF16: unchanged, for each half and row eight values per lane. */
-struct Bf16 : layout<2048, 2> {
+/* F16 and BF16 as f16, for each half and row eight values per lane. They are multiplied by
+ * OPERAND_RANGE, by which activations are divided: so BF16 has no rounding error from 4e-6 on, and
+ * below it one of 2e-9; values above 4094 are clamped. */
+struct Half : layout<2048> {
+    enum { HALF = 1 };
     struct regs {
         uint4 v[4];
     };
@@ -411,6 +408,11 @@ struct Bf16 : layout<2048, 2> {
         frag_row(f, 0, h ? r.v[2] : r.v[0]);
         frag_row(f, 1, h ? r.v[3] : r.v[1]);
     }
+    __device__ static void load_half(ft_frag &f, const uint8_t *p, int h, int lane)
+    {
+#pragma unroll
+        for (int i = 0; i < 2; i++) frag_row(&f, i, get<uint4>(p + 512 * (2 * h + i), lane));
+    }
 };
 
 __device__ __forceinline__ void split2(float a, float b, uint32_t &hi, uint32_t &lo)
@@ -422,38 +424,7 @@ __device__ __forceinline__ void split2(float a, float b, uint32_t &hi, uint32_t 
     lo = (uint32_t)__bfloat16_as_ushort(al) | (uint32_t)__bfloat16_as_ushort(bl) << 16;
 }
 
-/* A half-precision number has eleven significant bits: the first eight, and the exact remainder. */
-__device__ __forceinline__ void split_halves(uint32_t v, uint32_t &hi, uint32_t &lo)
-{
-    const float2 x = __half22float2(*(const __half2 *)&v);
-    const uint32_t a = __float_as_uint(x.x), b = __float_as_uint(x.y), high = 0xffff0000u;
-    hi = __byte_perm(a, b, 0x7632);
-    lo = __byte_perm(__float_as_uint(x.x - __uint_as_float(a & high)),
-                     __float_as_uint(x.y - __uint_as_float(b & high)), 0x7632);
-}
-
-/* F16 and F32 as two bf16 parts: f[0] and f[1]. */
-struct F16 : layout<2048, 2, 2> {
-    typedef Bf16::regs regs;
-    __device__ static void load(regs &r, const uint8_t *p, int lane)
-    {
-        Bf16::load(r, p, lane);
-    }
-    __device__ static void frag(ft_frag *f, const regs &r, int h, int lane)
-    {
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
-            const uint4 v = h ? r.v[2 + i] : r.v[i];
-            const uint32_t in[4] = {v.x, v.y, v.z, v.w};
-            uint32_t hi[4], lo[4];
-#pragma unroll
-            for (int j = 0; j < 4; j++) split_halves(in[j], hi[j], lo[j]);
-            frag_row(&f[0], i, make_uint4(hi[0], hi[1], hi[2], hi[3]));
-            frag_row(&f[1], i, make_uint4(lo[0], lo[1], lo[2], lo[3]));
-        }
-    }
-};
-
+/* F32 as two bf16 parts: f[0] and f[1]. */
 struct F32 : layout<4096, 2, 2> {
     struct regs {
         uint4 v[8];
@@ -480,7 +451,6 @@ struct F32 : layout<4096, 2, 2> {
     }
 };
 
-typedef Signed<Iq4Table, 1> Iq4;
 typedef Signed<Fp4Table, 1> Mxfp4;
 typedef Signed<Fp4Table, 2> Nvfp4;
 typedef Signed<Tq4Table, 2> Tq4;

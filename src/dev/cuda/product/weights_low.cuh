@@ -10,14 +10,15 @@
 
 enum : uint32_t {
     MINUS_127_5 = 0xc2ffc2ffu,
-    MINUS_BIT_6 = 0x80408040u, /* minus the code of bit 6 alone */
+    MINUS_BIT_6 = 0x80408040u,      /* minus the code of bit 6 alone */
+    MINUS_BIT_6_MORE = 0x80488048u, /* 9/8 of it */
+    MINUS_BIT_6_LESS = 0x80388038u, /* 7/8 of it */
 };
 
-/* Four pairs of row i of 2-bit codes: value 2j at bit 8i + 2j, value 2j + 1 at bit 16 + 8i + 2j.
- * sc: the scale of pair 3. */
+/* Four pairs of row i of 2-bit codes: value 2j at bit 2j, value 2j + 1 at bit 16 + 2j. sc: the
+ * scale of pair 3. */
 __device__ __forceinline__ void put_twos(ft_frag *f, uint32_t v, int i, uint32_t sc, uint32_t off)
 {
-    v = i ? v >> 8 : v;
 #pragma unroll
     for (int j = 3; j >= 0; j--) {
         f->a[j / 2][i + 2 * (j % 2)] = fma2(v & 0x00030003u << 2 * j, sc, off);
@@ -46,7 +47,7 @@ struct Q2K : code_layout<384> {
             const uint32_t b = __byte_perm(s[i], 0, which), off = mul2(d[i], MINUS_128);
             const uint32_t sc = fma2(nib(b, 0), dup_lo(d[i]), dup_lo(off));
             const uint32_t mn = fma2(nib(b, 1), dup_hi(d[i]), dup_hi(off));
-            put_twos(f, h ? r.q.y : r.q.x, i, sc, mn);
+            put_twos(f, (h ? r.q.y : r.q.x) >> 8 * i, i, sc, mn);
         }
     }
 };
@@ -67,63 +68,40 @@ struct Ternary : code_layout<288> {
 #pragma unroll
         for (int i = 0; i < 2; i++) {
             const uint32_t sc = i ? dup_hi(r.s) : dup_lo(r.s);
-            put_twos(f, h ? r.q.y : r.q.x, i, sc, mul2(sc, MINUS_BIT_6));
+            put_twos(f, (h ? r.q.y : r.q.x) >> 8 * i, i, sc, mul2(sc, MINUS_BIT_6));
         }
     }
 };
 
-struct Q3Table { /* -4 -3 -2 -1 0 1 2 3 */
-    typedef four<0xc080, 0xc040, 0xc000, 0xbf80> first;
-    typedef four<0x0000, 0x3f80, 0x4000, 0x4040> second;
+struct Q3Table : eight<0, 1, 2, 3, 4, 5, 6, 7> {
+    enum : uint32_t { MINUS = 0x80048004u }; /* minus the code of 0: 4 */
 };
 
-struct Tq3Table { /* the codebook of TQ3_1S divided by TQ3_STEP, which makes them nearly exact */
-    typedef four<0xc07f, 0xc025, 0xbfbd, 0xbefd> first;
-    typedef four<0x3eeb, 0x3fb9, 0x4023, 0x407e> second;
+/* The codebook of TQ3_1S divided by TQ3_STEP, plus 128 (squared error 5.6e-6). */
+struct Tq3Table : eight<15, 55, 86, 114, 141, 169, 200, 240> {
+    enum : uint32_t { MINUS = MINUS_BIT_7 };
 };
-#define TQ3_STEP (1 / 1.995f)
+#define TQ3_STEP (1 / 56.48348f)
 
-struct Iq1Table { /* -1 0 1 plus 1/8, then minus 1/8 */
-    typedef four<0xbf60, 0x3e00, 0x3f90, 0> first;
-    typedef four<0xbf90, 0xbe00, 0x3f60, 0> second;
-};
-
-struct Iq2Table { /* 8 25 43 */
-    typedef four<0x4100, 0x41c8, 0x422c, 0> first;
-    typedef four<0, 0, 0, 0> second;
-};
-
-struct Iq3xxsTable { /* 4 12 20 28 36 44 52 62 */
-    typedef four<0x4080, 0x4140, 0x41a0, 0x41e0> first;
-    typedef four<0x4210, 0x4230, 0x4250, 0x4278> second;
-};
-
-struct Iq3sTable { /* 1 3 5 7 9 11 13 15 */
-    typedef four<0x3f80, 0x4040, 0x40a0, 0x40e0> first;
-    typedef four<0x4110, 0x4130, 0x4150, 0x4170> second;
-};
+typedef eight<8, 25, 43, 0, 0, 0, 0, 0> Iq2Table;
+typedef eight<4, 12, 20, 28, 36, 44, 52, 62> Iq3xxsTable;
+typedef eight<1, 3, 5, 7, 9, 11, 13, 15> Iq3sTable;
 
 /* Q3_K (a byte scale for 16 columns, 32 too large, and d) and TQ3_1S (a bf16 scale for 16 columns).
  * A lane has four times eight codes in three words: nibble j of word 2h + i has code j of half h
  * and row i; the fourth row has none, and bit b of its codes is the fourth bit of the nibbles of
  * word b. */
-template <class Table, bool BYTE_SCALES> struct Three : layout<BYTE_SCALES ? 480 : 512> {
+template <class Table, bool BYTE_SCALES> struct Three : code_layout<BYTE_SCALES ? 480 : 512> {
     struct regs {
-        uint2 q;
+        uint2 q, s;
         uint32_t top, d;
-        uint4 s;
     };
     __device__ static void load(regs &r, const uint8_t *p, int lane)
     {
         r.q = get<uint2>(p, lane);
         r.top = get<uint32_t>(p + 256, lane);
-        if (BYTE_SCALES) {
-            const uint2 s = get<uint2>(p + 384, lane >> 2);
-            r.s.x = s.x, r.s.y = s.y;
-            r.d = get<uint32_t>(p + 448, lane >> 2);
-        } else {
-            r.s = get<uint4>(p + 384, lane >> 2);
-        }
+        r.s = get<uint2>(p + 384, BYTE_SCALES ? lane >> 2 : lane >> 1);
+        if (BYTE_SCALES) r.d = get<uint32_t>(p + 448, lane >> 2);
     }
     __device__ static void frag(ft_frag *f, const regs &r, int h, int lane)
     {
@@ -135,13 +113,19 @@ template <class Table, bool BYTE_SCALES> struct Three : layout<BYTE_SCALES ? 480
                 const uint32_t s = __byte_perm(i ? r.s.y : r.s.x, MAGIC >> 24, which);
                 sc = mul2(plus2(s, MINUS_160), i ? dup_hi(r.d) : dup_lo(r.d));
             } else {
-                sc = scale_16(r.s, h, i, lane);
+                sc = half_scale(r.s, h, i);
             }
             uint32_t q = (h ? r.top : i ? r.q.y : r.q.x) & 0x77777777u;
             if (h && i)
                 q = and_or(r.q.x >> 3, 0x11111111u,
                            and_or(r.q.y >> 2, 0x22222222u, r.top >> 1 & 0x44444444u));
-            put_eight<Table>(f, i, q, 0, 0, sc);
+            const uint32_t off = mul2(sc, Table::MINUS);
+#pragma unroll
+            for (int step = 0; step < 2; step++) {
+                const uint32_t u = __byte_perm(Table::first, Table::second, step ? q >> 16 : q);
+                f->a[step][i] = fma2(__byte_perm(u, 0, 0x4140), sc, off);
+                f->a[step][i + 2] = fma2(__byte_perm(u, 0, 0x4342), sc, off);
+            }
         }
     }
 };
@@ -149,8 +133,8 @@ template <class Table, bool BYTE_SCALES> struct Three : layout<BYTE_SCALES ? 480
 /* ---- codebooks ---- */
 
 /* The codebook of a layout in shared memory: filled by all threads, and used after a barrier. An
- * entry has the codes of four values in its nibbles, or of eight: code j at bit 4 (j % 4) + 2 (j /
- * 4). */
+ * entry has the codes of four values in its nibbles, or (IQ2) of eight: code j at bit 4 (j % 4) + 2
+ * (j / 4). */
 template <class W> __device__ __forceinline__ uint16_t *table_of()
 {
     __shared__ __align__(16) uint16_t table[W::TABLE];
@@ -198,7 +182,7 @@ __device__ __forceinline__ uint32_t scale_4(uint32_t s, uint32_t d, int h, int i
 }
 
 /* IQ2_XXS: index, signs, and a scale a half. */
-struct Iq2xxs : layout<320, 1, 1, 256> {
+struct Iq2xxs : code_layout<320, 256> {
     struct regs {
         uint32_t q, signs;
         uint2 s;
@@ -221,7 +205,7 @@ struct Iq2xxs : layout<320, 1, 1, 256> {
 };
 
 /* IQ2_S and IQ2_XS: two more bits of each index; bits 4h + 2i.. of a lane's byte. */
-struct Iq2s : layout<352, 1, 1, 1024> {
+struct Iq2s : code_layout<352, 1024> {
     struct regs {
         uint32_t q, signs, top, s, d;
     };
@@ -245,8 +229,9 @@ struct Iq2s : layout<352, 1, 1, 1024> {
 };
 
 /* IQ1_M and IQ1_S: bits 4 (2h + i).. of a lane's half-word are three more bits of the index, and
- * whether 1/8 is subtracted. */
-struct Iq1 : layout<256, 1, 1, 2048> {
+ * whether 1/8 is subtracted. Values are -1 0 1 plus or minus 1/8. An entry has codes 0 1 2: value
+ * 2j at bit 2j, value 2j + 1 at bit 8 + 2j. */
+struct Iq1 : code_layout<256, 2048> {
     struct regs {
         uint32_t q, top, s, d;
     };
@@ -264,16 +249,15 @@ struct Iq1 : layout<256, 1, 1, 2048> {
             const int at = 4 * (2 * h + i);
             const uint32_t top = (at < 8 ? r.top << (8 - at) : r.top >> (at - 8)) & 0x700;
             const uint32_t entry = table_of<Iq1>()[index_byte(r.q, h, i) | top];
-            const uint32_t minus = r.top & 8u << at ? 0x4444u : 0;
+            const uint32_t less = r.top & 8u << at ? MINUS_BIT_6_MORE : MINUS_BIT_6_LESS;
             const uint32_t sc = scale_4(r.s, r.d, h, i);
-            put_four<Iq1Table>(f, i, 0, and_or(entry, 0x3333u, minus), 0, sc);
-            put_four<Iq1Table>(f, i, 1, and_or(entry >> 2, 0x3333u, minus), 0, sc);
+            put_twos(f, __byte_perm(entry, 0, 0x4140), i, sc, mul2(sc, less));
         }
     }
 };
 
 /* IQ3_XXS, and IQ3_S with a ninth bit: two indices of four values each, signs, a scale a half. */
-template <class Table, int ENTRIES> struct Iq3 : layout<ENTRIES == 512 ? 480 : 448, 1, 1, ENTRIES> {
+template <class Table, int ENTRIES> struct Iq3 : code_layout<ENTRIES == 512 ? 480 : 448, ENTRIES> {
     struct regs {
         uint2 q, s;
         uint32_t signs, top;
@@ -328,8 +312,7 @@ typedef Iq3<Iq3sTable, 512> Iq3s;
     X(FT_TQ4_1S, Tq4)                                                                              \
     X(FT_MXFP4, Mxfp4)                                                                             \
     X(FT_NVFP4, Nvfp4)                                                                             \
-    X(FT_BF16, Bf16)                                                                               \
-    X(FT_F16, F16)                                                                                 \
+    X(FT_F16, Half)                                                                                \
     X(FT_F32, F32)
 
 /* The type whose layout a type is packed into: mostly the type itself. */
@@ -342,6 +325,7 @@ __host__ __device__ __forceinline__ int packed_as(int type)
     case FT_IQ1_S: return FT_IQ1_M;
     case FT_IQ2_XS: return FT_IQ2_S;
     case FT_IQ4_XS: return FT_IQ4_NL;
+    case FT_BF16: return FT_F16;
     case FT_TQ1_0:
     case FT_Q1_0:
     case FT_Q2_0:
