@@ -1,4 +1,4 @@
-/* dev/cuda/product/product.cuh - y = x W^T on tensor cores: five kernels with the same order of
+/* dev/cuda/product/product.cuh - y = x W^T on tensor cores: kernels with the same order of
  * sums. The columns of a product are cut into PARTS runs of units. A part is one chain of m16n8k16
  * products, unit after unit; the parts are then added in order. Which kernel computes a row, how
  * many other rows there are and which of them share a tile does not change the result: it is
@@ -11,14 +11,16 @@
  *                       weights, a warp one part of each.
  *   product_short few rows and at most eight units of columns: a warp computes all parts of a
  *                       tile.
+ *   product_listed, product_listed_short experts with up to eight rows each (9.0 and newer): a warp
+ *                       computes all parts of its tiles, one after the other.
  *   product_rows_wgmma many rows: a warpgroup has 4 tiles of weights and 64 or 128 rows of
  *                       activations; it computes all parts.
  *   product_rows_mma many rows on GPUs without warpgroup instructions: a warp has 2 tiles and 32 or
  *                       64 rows.
  *
- * All but product_short support one matrix, several that read the same x, a pair (gate, up) whose
- * results are joined by an activation, and experts (not product_stream): then a block's rows are
- * given by an item of a list. */
+ * All but the kernels for experts support one matrix, several that read the same x, a pair (gate,
+ * up) whose results are joined by an activation, and experts (not product_stream): then a block's
+ * rows are given by an item of a list. */
 #ifndef FT_DEV_CUDA_PRODUCT_CUH
 #define FT_DEV_CUDA_PRODUCT_CUH
 
@@ -621,6 +623,8 @@ static dim3 product_grid(ft_product *p, int mt, int tokens, int items)
 
 #include "dev/cuda/product/stream.cuh"
 
+#include "dev/cuda/product/listed.cuh"
+
 /* Many rows without warpgroup instructions, if the tiles fill the GPU; else false. */
 template <class W> static bool product_tiled(ft_cuda *c, ft_product *p, int tokens, int items)
 {
@@ -664,8 +668,10 @@ template <class W> static void product_launch(ft_cuda *c, ft_product *p, int tok
         if (stream_rows<W>(c, p, tokens)) return;
     if constexpr (W::BYTES > 4000)
         if (router_rows<W>(c, p)) return;
-    if constexpr (short_type(W::BYTES))
+    if constexpr (short_type(W::BYTES)) {
+        if (listed_rows<W>(c, p, tokens, items)) return;
         if (is_short(c, p, W::BYTES, tokens, items)) return short_launch<W>(c, p, tokens, items);
+    }
     if (product_tiled<W>(c, p, tokens, items)) return;
     if (!p->wide) tokens = FT_MIN(tokens, 64);
     const int mt = p->wide ? ROWS_TILES : split_tile_count<W>(c, p, tokens, items);
