@@ -98,7 +98,8 @@ static int carveout_of(const ft_cuda *c)
 {
     const int T = c->shape.T;
     int driver = 0; /* an older one may not know the launch attribute */
-    if (c->experts || c->cc != 90 || cudaDriverGetVersion(&driver) != cudaSuccess || driver < 12080) return 0;
+    if (c->experts || c->cc != 90 || cudaDriverGetVersion(&driver) != cudaSuccess || driver < 12080)
+        return 0;
     return (T >= 2 && T <= 4) || (T > 24 && T <= 32) ? 72 : 0;
 }
 

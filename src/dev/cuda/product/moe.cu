@@ -3,11 +3,10 @@
  * choices. All of it is on the device: the number of rows per expert is known to the kernels only.
  *
  * On an H200, a layer of 35b-a3b (256 experts of 2048 x 512, 8 chosen): one row 10 us for gate and
- * up, 6 for down (18 MB: 1.1 TB/s, 24 % of a plain read), routing 4, adding 2: dependent kernels,
- * bound by latency. 16 rows: 59 us for gate and up of about 100 experts and the shared one, 27 for
- * down (199 MB: 2.3 TB/s, 50 %), routing 7 in a single block, adding 4. The limit is the start-up
- * cost of a block, which has 64 units of a pair of matrices here, and its wait for the first of
- * them. 2048 rows: 326 and 227 us (rows_wgmma.cuh), two fifths of a prompt. */
+ * up, 7 for down (18 MB: 1.1 TB/s, 24 % of a plain read), routing 5, adding 3: dependent kernels,
+ * bound by latency. 16 rows: 41 us for gate and up of about 100 experts and the shared one, 24 for
+ * down (203 MB: 3.1 TB/s, 68 %; listed.cuh), adding 4. 2048 rows: 326 and 227 us (rows_wgmma.cuh),
+ * two fifths of a prompt. docs/why/0033 has the other kernels of a layer. */
 #include "dev/cuda/product/product.cuh"
 
 /* ---- route ---- */
