@@ -324,7 +324,7 @@ static void moe(ft_optest *t, const int *n)
 /* Experts of every type: one row, few, many rows of few experts, and few rows each of many. */
 #define EXPERTS(type, k)                                                                           \
     {1, 256, 256, 4, 2, type}, {7, 256, 256, 4, 2, type, 1}, {33, 256, 256, 4, 2, type},           \
-        {40, 256, 256, 24, 2, type},                                                               \
+        {40, 256, 256, 32, 2, type},                                                               \
     {                                                                                              \
         200, 256, 256, 4, 2, type                                                                  \
     }
@@ -407,7 +407,10 @@ OPTEST_ROWS(moe_shared, {1, 256, 256, 6, 2, FT_Q4_K, 256}, {21, 128, 64, 8, 3, F
             {16, 1024, 128, 24, 8, FT_Q8_0, 128}, {16, 1024, 256, 24, 8, FT_Q2_K, 256},
             {16, 1024, 256, 24, 8, FT_IQ1_M, 256}, {9, 1024, 256, 24, 8, FT_IQ2_S, 256},
             {16, 1024, 256, 24, 8, FT_IQ3_S, 256}, {16, 1024, 64, 24, 8, FT_TQ3_1S, 64},
-            {70, 256, 64, 4, 2, FT_TQ4_1S, 64})
+            {70, 256, 64, 4, 2, FT_TQ4_1S, 64},
+            /* many experts with one to eight rows, and parts of different lengths */
+            {40, 512, 256, 32, 4, FT_Q4_0, 256}, {10, 832, 192, 32, 8, FT_Q5_0, 192},
+            {12, 320, 704, 30, 8, FT_Q8_0, 704})
 
 /* One input, read by weights that need it Hadamard-transformed and by others. */
 static void linear_mixed(ft_optest *t, const int *n)

@@ -139,6 +139,7 @@ typedef struct ft_cuda {
     uint64_t graph_clock;
     bool capture_only; /* steps are captured but not run */
     bool capturing;    /* the current step is being captured */
+    bool experts;      /* the model has some */
     int carveout;      /* of its kernels: percent of the largest shared memory; 0: all of it */
     ft_cuda_graph
         *capture_to; /* where the graph goes; NULL: it is dropped, only scratch is allocated */

@@ -3,11 +3,10 @@
  * choices. All of it is on the device: the number of rows per expert is known to the kernels only.
  *
  * On an H200, a layer of 35b-a3b (256 experts of 2048 x 512, 8 chosen): one row 10 us for gate and
- * up, 6 for down (18 MB: 1.1 TB/s, 24 % of a plain read), routing 4, adding 2: dependent kernels,
- * bound by latency. 16 rows: 59 us for gate and up of about 100 experts and the shared one, 27 for
- * down (199 MB: 2.3 TB/s, 50 %), routing 7 in a single block, adding 4. The limit is the start-up
- * cost of a block, which has 64 units of a pair of matrices here, and its wait for the first of
- * them. 2048 rows: 326 and 227 us (rows_wgmma.cuh), two fifths of a prompt. */
+ * up, 7 for down (18 MB: 1.1 TB/s, 24 % of a plain read), routing 5, adding 3: dependent kernels,
+ * bound by latency. 16 rows: 41 us for gate and up of about 100 experts and the shared one, 24 for
+ * down (203 MB: 3.1 TB/s, 68 %; listed.cuh), adding 4. 2048 rows: 326 and 227 us (rows_wgmma.cuh),
+ * two fifths of a prompt. docs/why/0033 has the other kernels of a layer. */
 #include "dev/cuda/product/product.cuh"
 
 /* ---- route ---- */
@@ -44,9 +43,11 @@ __device__ __forceinline__ int warp_least(int v)
 #endif
 }
 
-/* Routing of one row by a warp: lane l has experts l, l + 32, ..., N of them. */
+/* Routing of one row by a warp: lane l has experts l, l + 32, ..., N of them. chosen: a second copy
+ * of the ids, or NULL. */
 template <int N>
-__device__ __forceinline__ void route_row(const ft_expert_choice &r, const ft_mat &x, int E, int t)
+__device__ __forceinline__ void route_row(const ft_expert_choice &r, const ft_mat &x, int E, int t,
+                                          int32_t *chosen)
 {
     const int lane = threadIdx.x & 31;
     const float *row = mat_head(x, t, 0);
@@ -66,7 +67,7 @@ __device__ __forceinline__ void route_row(const ft_expert_choice &r, const ft_ma
     for (int i = 0; i < N; i++) all += expf(v[i] - top);
     all = warp_sum(all);
     uint32_t taken = 0;
-    float picked = 0;
+    float picked = 0, mine = 0; /* mine: choice number `lane` */
     for (int n = 0; n < r.K; n++) {
         uint32_t best = 0;
         int at = 0x7fffffff;
@@ -82,33 +83,40 @@ __device__ __forceinline__ void route_row(const ft_expert_choice &r, const ft_ma
         if (at % 32 == lane) taken |= 1u << at / 32;
         const float p = expf(risen(top_k) - top) / all;
         picked += p;
-        if (!lane) {
-            id[n] = at;
+        if (n % 32 != lane) continue;
+        id[n] = at;
+        if (chosen) chosen[n] = at;
+        if (n < 32)
+            mine = p;
+        else
             w[n] = p;
-        }
     }
-    __syncwarp();
-    for (int n = lane; n < r.K; n += 32) w[n] /= fmaxf(picked, 0x1p-14f);
+    for (int n = lane; n < r.K; n += 32) w[n] = (n < 32 ? mine : w[n]) / fmaxf(picked, 0x1p-14f);
 }
 
-__device__ __forceinline__ void route_any(const ft_expert_choice &r, const ft_mat &x, int E, int t)
+__device__ __forceinline__ void route_any(const ft_expert_choice &r, const ft_mat &x, int E, int t,
+                                          int32_t *chosen)
 {
     if (E <= 256)
-        route_row<8>(r, x, E, t);
+        route_row<8>(r, x, E, t, chosen);
     else
-        route_row<32>(r, x, E, t);
+        route_row<32>(r, x, E, t, chosen);
 }
 
 static __global__ void route_kernel(ft_expert_choice r, ft_mat x, int E)
 {
     wait_for_previous_kernel();
     const int t = blockIdx.x * (blockDim.x >> 5) + (threadIdx.x >> 5);
-    if (t < x.T) route_any(r, x, E, t);
+    if (t < x.T) route_any(r, x, E, t, NULL);
 }
 
 /* ---- sorting rows by expert ---- */
 
-enum { PLAN_THREADS = 1024, PLAN_ROWS = PLAN_THREADS / 32 };
+enum {
+    PLAN_THREADS = 1024, /* one for each expert */
+    ROUTE_ROWS = 16,     /* most that one block routes and sorts: it computes 4 rows in a us */
+    ROUTE_CHOICES = 512
+};
 
 typedef struct plan {
     ft_item *item;
@@ -116,101 +124,60 @@ typedef struct plan {
     int items; /* maximum */
 } plan;
 
-/* One block: counts, offsets, then the list of choices by expert, cut into items of `tokens` rows.
- */
+/* Sum of v over the lanes up to this one. */
+__device__ __forceinline__ int warp_running_sum(int v)
+{
+    const int lane = threadIdx.x & 31;
+#pragma unroll
+    for (int o = 1; o < 32; o *= 2) {
+        const int before = __shfl_up_sync(~0u, v, o);
+        if (lane >= o) v += before;
+    }
+    return v;
+}
+
+/* One block, a thread for each expert: counts, offsets, then the list of choices by expert, cut
+ * into items of `tokens` rows. */
 __device__ __forceinline__ void make_plan(const plan &p, const int32_t *id, int n, int tokens)
 {
-    __shared__ int count[PLAN_THREADS], start[PLAN_THREADS], items[PLAN_THREADS];
-    const int e = threadIdx.x;
-    count[e] = 0;
+    __shared__ int start[PLAN_THREADS], rows[32], items[32]; /* the last two: sums of warps */
+    const int e = threadIdx.x, warp = e >> 5, lane = e & 31;
+    start[e] = 0;
     __syncthreads();
-    for (int i = e; i < n; i += PLAN_THREADS) atomicAdd(&count[id[i]], 1);
+    for (int i = e; i < n; i += blockDim.x) atomicAdd(&start[id[i]], 1);
     __syncthreads();
-    const int mine = count[e], cut = (mine + tokens - 1) / tokens;
-    start[e] = mine;
-    items[e] = cut;
-    for (int o = 1; o < PLAN_THREADS; o *= 2) { /* running sums */
-        __syncthreads();
-        const int a = e >= o ? start[e - o] : 0, b = e >= o ? items[e - o] : 0;
-        __syncthreads();
-        start[e] += a;
-        items[e] += b;
-    }
-    const int first = start[e] - mine, at = items[e] - cut;
-    if (e == PLAN_THREADS - 1) *p.n_item = items[e];
+    const int mine = start[e], cut = (mine + tokens - 1) / tokens;
+    int first = warp_running_sum(mine), at = warp_running_sum(cut);
+    if (lane == 31) rows[warp] = first, items[warp] = at;
+    __syncthreads();
+    for (int i = 0; i < warp; i++) first += rows[i], at += items[i];
+    if (e == (int)blockDim.x - 1) *p.n_item = at;
+    first -= mine;
+    at -= cut;
+    start[e] = first;
     for (int i = 0; i < cut; i++)
         p.item[at + i] = ft_item{e, first + i * tokens, min(tokens, mine - i * tokens)};
     __syncthreads();
-    start[e] = first;
-    __syncthreads();
-    for (int i = e; i < n; i += PLAN_THREADS) p.list[atomicAdd(&start[id[i]], 1)] = i;
+    for (int i = e; i < n; i += blockDim.x) p.list[atomicAdd(&start[id[i]], 1)] = i;
 }
 
-static __global__ void plan_kernel(plan p, const int32_t *id, int n, int tokens)
+static __global__ void __launch_bounds__(PLAN_THREADS)
+    plan_kernel(plan p, const int32_t *id, int n, int tokens)
 {
     wait_for_previous_kernel();
     make_plan(p, id, n, tokens);
 }
 
-enum { FEW_CHOICES = 256 };
-
-enum { LOOKERS = 4 }; /* threads per choice */
-
-__device__ __forceinline__ int lookers_sum(int v)
-{
-    v += __shfl_xor_sync(~0u, v, 1);
-    return v + __shfl_xor_sync(~0u, v, 2);
-}
-
-/* The same for few choices: each is compared with all others, by four threads, and the first choice
- * of an expert writes its item. */
-__device__ __forceinline__ void make_plan_few(const plan &p, const int32_t *id, int n, int tokens)
-{
-    __shared__ int expert[FEW_CHOICES], lead[FEW_CHOICES], count[FEW_CHOICES];
-    const int part = threadIdx.x % LOOKERS, i = min((int)threadIdx.x / LOOKERS, n - 1);
-    for (int j = threadIdx.x; j < n; j += blockDim.x) expert[j] = id[j];
-    __syncthreads();
-    int first = n, all = 0;
-    const int mine = expert[i];
-#pragma unroll 8
-    for (int j = part; j < n; j += LOOKERS)
-        if (expert[j] == mine) first = min(first, j), all++;
-    first = min(first, __shfl_xor_sync(~0u, first, 1));
-    first = min(first, __shfl_xor_sync(~0u, first, 2));
-    all = lookers_sum(all);
-    lead[i] = first;
-    count[i] = first == i ? (all + tokens - 1) / tokens : 0; /* items */
-    __syncthreads();
-    int begin = 0, before = 0, item = 0, later = 0;
-#pragma unroll 8
-    for (int j = part; j < n; j += LOOKERS) {
-        const int l = lead[j], c = count[j];
-        begin += l < first;
-        before += l == first && j < i;
-        item += j < first ? c : 0;
-        later += j < first ? 0 : c;
-    }
-    begin = lookers_sum(begin);
-    before = lookers_sum(before);
-    item = lookers_sum(item);
-    later = lookers_sum(later);
-    if ((int)threadIdx.x >= n * LOOKERS || part) return;
-    p.list[begin + before] = i;
-    if (first == i)
-        for (int j = 0; j * tokens < all; j++)
-            p.item[item + j] =
-                ft_item{expert[i], begin + j * tokens, min(tokens, all - j * tokens)};
-    if (i == 0) *p.n_item = item + later;
-}
-
-/* Few rows: routing and sorting in one kernel. */
+/* Few rows: routing and sorting in one block, which has a warp for each row and a thread for each
+ * expert. */
 static __global__ void __launch_bounds__(PLAN_THREADS)
     route_plan_kernel(ft_expert_choice r, ft_mat x, int E, plan p, int tokens)
 {
+    __shared__ int32_t id[ROUTE_CHOICES];
+    const int t = threadIdx.x / 32;
     wait_for_previous_kernel();
-    if ((int)threadIdx.x / 32 < x.T) route_any(r, x, E, threadIdx.x / 32);
-    __syncthreads();
-    make_plan_few(p, r.id, x.T * r.K, tokens);
+    if (t < x.T) route_any(r, x, E, t, id + t * r.K);
+    make_plan(p, id, x.T * r.K, tokens);
 }
 
 /* The rows of the busiest expert are not known here: the item size follows the average. With 16
@@ -252,8 +219,8 @@ extern "C" void ft_cuda_route(ft_dev *d, ft_expert_choice r, ft_mat x)
     assert(E <= PLAN_THREADS);
     c->planned = NULL;
     const int n = x.T * r.K;
-    if (x.T <= PLAN_ROWS && n * LOOKERS <= PLAN_THREADS && plan_place(c, &p, n, E, tokens)) {
-        const unsigned threads = 32 * FT_MAX((unsigned)x.T, ft_blocks((size_t)n * LOOKERS, 32));
+    if (x.T <= ROUTE_ROWS && n <= ROUTE_CHOICES && plan_place(c, &p, n, E, tokens)) {
+        const int threads = FT_MAX(32 * x.T, (E + 31) / 32 * 32);
         FT_LAUNCH_NEXT(c, route_plan_kernel, 1, threads, 0, r, x, E, p, tokens);
         c->planned = r.id; /* until the next step */
         c->n_planned = n;

@@ -1,4 +1,4 @@
-/* dev/cuda/product/product.cuh - y = x W^T on tensor cores: five kernels with the same order of
+/* dev/cuda/product/product.cuh - y = x W^T on tensor cores: kernels with the same order of
  * sums. The columns of a product are cut into PARTS runs of units. A part is one chain of m16n8k16
  * products, unit after unit; the parts are then added in order. Which kernel computes a row, how
  * many other rows there are and which of them share a tile does not change the result: it is
@@ -11,14 +11,16 @@
  *                       weights, a warp one part of each.
  *   product_short few rows and at most eight units of columns: a warp computes all parts of a
  *                       tile.
+ *   product_listed, product_listed_short experts with up to eight rows each (9.0 and newer): a warp
+ *                       computes all parts of its tiles, one after the other.
  *   product_rows_wgmma many rows: a warpgroup has 4 tiles of weights and 64 or 128 rows of
  *                       activations; it computes all parts.
  *   product_rows_mma many rows on GPUs without warpgroup instructions: a warp has 2 tiles and 32 or
  *                       64 rows.
  *
- * All but product_short support one matrix, several that read the same x, a pair (gate, up) whose
- * results are joined by an activation, and experts (not product_stream): then a block's rows are
- * given by an item of a list. */
+ * All but the kernels for experts support one matrix, several that read the same x, a pair (gate,
+ * up) whose results are joined by an activation, and experts (not product_stream): then a block's
+ * rows are given by an item of a list. */
 #ifndef FT_DEV_CUDA_PRODUCT_CUH
 #define FT_DEV_CUDA_PRODUCT_CUH
 
@@ -298,6 +300,12 @@ constexpr int split_blocks(int bytes, int groups)
     return groups > 1 ? 2 : 3;
 }
 
+/* Whether rows may be in the column order for many rows: those of routers. */
+constexpr bool split_reads_wide(int bytes, int groups)
+{
+    return bytes > 4000 && groups <= 4;
+}
+
 template <class W, int MT, bool LARGE_SMEM> struct split_shape {
     enum {
         STEP = 16 * MT + 4, /* keeps the lanes of a store in different banks */
@@ -351,6 +359,27 @@ __device__ __forceinline__ void get_rows(uint4 (&v)[2][G][W::XP], const char *co
                 v[h][i / W::XP][i % W::XP] =
                     ld16(x[i / W::XP] + ahead + 64 * h + i % W::XP * plane);
     }
+}
+
+/* The same from the column order for many rows (wide_column): x points to word t of a row, `last`
+ * is the last row of the block. */
+template <class W, int NT>
+__device__ __forceinline__ void get_wide_rows(uint4 (&v)[2][NT][W::XP], const char *const (&x)[NT],
+                                              size_t ahead, size_t plane, int last)
+{
+    const int g = threadIdx.x >> 2 & 7;
+#pragma unroll
+    for (int i = 0; i < NT * W::XP; i++)
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            const int n = i / W::XP, swizzle = min(8 * n + g, last) & 7;
+            const char *from = x[n] + ahead + i % W::XP * plane;
+            uint32_t w[4];
+#pragma unroll
+            for (int j = 0; j < 4; j++)
+                w[j] = __ldg((const uint32_t *)(from + 16 * ((4 * h + j) ^ swizzle)));
+            v[h][n][i % W::XP] = make_uint4(w[0], w[1], w[2], w[3]);
+        }
 }
 
 /* A unit of MT tiles, already in shared memory, times all rows. x: of both halves, where G == NT.
@@ -436,11 +465,12 @@ __device__ __forceinline__ void add_parts(const ft_product &p, const block_of &b
     }
 }
 
-/* One part: c += n units of the tiles times the rows x, through the ring. */
+/* One part: c += n units of the tiles times the rows x, through the ring. last: row of the block.
+ */
 template <class W, int MT, int NT>
 __device__ __forceinline__ void multiply_part(float (&c)[MT][NT][4], const ft_product &p,
                                               const uint8_t *(&at)[MT], const char *(&x)[NT],
-                                              unsigned char *ring, int n)
+                                              unsigned char *ring, int n, int last)
 {
     typedef split_shape<W, MT, LARGE_SMEM_HERE> shape;
     enum { PLACES = shape::PLACES, CHUNK = shape::CHUNK, G = NT < 4 ? NT : 4 };
@@ -449,9 +479,15 @@ __device__ __forceinline__ void multiply_part(float (&c)[MT][NT][4], const ft_pr
     const uint32_t to = shared_at(ring) + 16 * lane, step = (uint32_t)p.x_T * 128;
     const size_t plane = 2 * p.x_plane;
     uint4 v[AHEAD][2][G][W::XP];
+    const auto get = [&](int u, uint32_t ahead) {
+        if constexpr (split_reads_wide(W::BYTES, NT)) {
+            if (p.wide) return get_wide_rows<W, NT>(v[u], x, ahead, plane, last);
+        }
+        get_rows<W, NT, G>(v[u], x, ahead, plane);
+    };
 #pragma unroll
     for (int u = 0; u < AHEAD; u++)
-        if (u < n) get_rows<W, NT, G>(v[u], x, u * step, plane);
+        if (u < n) get(u, u * step);
     int place = 0;
     for (int left = n; left > 0; left -= CHUNK) {
         copy_wait<PLACES - 1>();
@@ -465,7 +501,7 @@ __device__ __forceinline__ void multiply_part(float (&c)[MT][NT][4], const ft_pr
                 W::load(r[j], ring + place + j * shape::RUN + u * W::BYTES, lane);
             unit_product<W, MT, NT, G>(c, r, v[u % AHEAD], x, plane, lane);
             /* rows of a later unit are loaded while others are used */
-            if (left > AHEAD + u) get_rows<W, NT, G>(v[u % AHEAD], x, AHEAD * step, plane);
+            if (left > AHEAD + u) get(u % AHEAD, AHEAD * step);
 #pragma unroll
             for (int i = 0; i < NT; i++) x[i] += step;
         }
@@ -506,14 +542,15 @@ __global__ void __launch_bounds__(32 * SPLIT_WARPS, split_blocks(W::BYTES, NT))
     else if (is_shared)
         wait_then_start_next();
     /* Rows beyond the last one repeat it: their columns of c are discarded. */
+    const int word = split_reads_wide(W::BYTES, NT) && p.wide ? 4 * t : 16 * t;
     const char *x[NT];
 #pragma unroll
     for (int i = 0; i < NT; i++)
         x[i] = (const char *)p.x + (size_t)u0 * ((uint32_t)p.x_T * 128) +
-               (128 * row_x(p, b, min(8 * i + g, b.n - 1)) + 16 * t);
+               (128 * row_x(p, b, min(8 * i + g, b.n - 1)) + word);
     float c[MT][NT][4] = {};
     if (W::TABLE) __syncthreads();
-    multiply_part<W, MT, NT>(c, p, at, x, ring, n);
+    multiply_part<W, MT, NT>(c, p, at, x, ring, n, b.n - 1);
     add_parts<W, MT, NT>(p, b, c, smem, (float *)ring, parts);
 }
 
@@ -615,6 +652,8 @@ static inline int half_rows(const ft_cuda *c, ft_product *p)
 
 #include "dev/cuda/product/stream.cuh"
 
+#include "dev/cuda/product/listed.cuh"
+
 /* Many rows without warpgroup instructions, if the tiles fill the GPU; else false. */
 template <class W> static bool product_tiled(ft_cuda *c, ft_product *p, int tokens, int items)
 {
@@ -632,14 +671,36 @@ template <class W> static bool product_tiled(ft_cuda *c, ft_product *p, int toke
     return true;
 }
 
+/* Routers: F32 matrices of few tiles. Every 8, 16 or 32 rows have blocks of their own if the GPU
+ * holds all of them. 257 x 2048 with 64 rows: 9.5 us on an H200, on warpgroups 32 (three blocks).
+ */
+template <class W> static bool router_rows(ft_cuda *c, ft_product *p)
+{
+    if (p->item || p->glu) return false;
+    for (int tokens = 8; tokens <= 32; tokens *= 2) {
+        const dim3 grid = product_grid(p, tokens == 32 ? 2 : 1, tokens, 0);
+        if (grid.x * grid.y > (unsigned)c->sms) continue;
+        if (tokens == 32)
+            split_launch<W, 2, 4>(c, p, grid);
+        else
+            split_rows<W, 1>(c, p, grid, tokens);
+        return true;
+    }
+    return false;
+}
+
 /* Chooses the kernel and sizes the grid: by rows without a list; with one, by items of `tokens`
  * rows (8 or 16; ROWS_FEW if there are many) and at most `items` of them. */
 template <class W> static void product_launch(ft_cuda *c, ft_product *p, int tokens, int items)
 {
     if constexpr (W::BYTES < 4000)
         if (stream_rows<W>(c, p, tokens)) return;
-    if constexpr (short_type(W::BYTES))
+    if constexpr (W::BYTES > 4000)
+        if (router_rows<W>(c, p)) return;
+    if constexpr (short_type(W::BYTES)) {
+        if (listed_rows<W>(c, p, tokens, items)) return;
         if (is_short(c, p, W::BYTES, tokens, items)) return short_launch<W>(c, p, tokens, items);
+    }
     if (product_tiled<W>(c, p, tokens, items)) return;
     if (!p->wide) tokens = FT_MIN(tokens, 64);
     if (W::HALF && p->wide && !p->item && tokens == ROWS_MANY) tokens = half_rows(c, p);
