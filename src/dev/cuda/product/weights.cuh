@@ -416,11 +416,6 @@ struct Half : layout<2048> {
         frag_row(f, 0, h ? r.v[2] : r.v[0]);
         frag_row(f, 1, h ? r.v[3] : r.v[1]);
     }
-    __device__ static void load_half(ft_frag &f, const uint8_t *p, int h, int lane)
-    {
-#pragma unroll
-        for (int i = 0; i < 2; i++) frag_row(&f, i, get<uint4>(p + 512 * (2 * h + i), lane));
-    }
 };
 
 __device__ __forceinline__ void split2(float a, float b, uint32_t &hi, uint32_t &lo)
