@@ -32,8 +32,7 @@ enum {
     PRODUCT_SEGS = 4,
     SPLIT_WARPS = PARTS,
     ROWS_MANY = 128, /* rows of a block's tile if there are many... */
-    ROWS_FEW = 64,   /* ...for experts, or if there are no more rows than this... */
-    ROWS_HALF = 192, /* ...of f16 operands, where memory traffic is the limit */
+    ROWS_FEW = 64,   /* ...for experts, or if there are no more rows than this */
     ROWS_TILES = 8,  /* tiles of weights in such a tile */
     ROWS_SPAN = 8    /* tiles of rows that are computed together */
 };
@@ -247,9 +246,9 @@ template <class S> __device__ __forceinline__ bool tile_at(const ft_product &p, 
     int across = 0;
     for (int s = 0; s < p.n_seg; s++) across += p.seg[s].blocks;
     if (S::listed) return find_block(p, S::R, i % across, i / across, b);
-    const int all = (p.T + S::R - 1) / S::R, span = i / (across * S::SPAN);
-    const int first = span * S::SPAN, rows = min((int)S::SPAN, all - first);
-    i -= span * across * S::SPAN;
+    const int all = (p.T + S::R - 1) / S::R, span = i / (across * ROWS_SPAN);
+    const int first = span * ROWS_SPAN, rows = min(ROWS_SPAN, all - first);
+    i -= span * across * ROWS_SPAN;
     if (i >= across * rows) return false;
     return find_block(p, S::R, i / rows, first + i % rows, b);
 }
@@ -637,19 +636,6 @@ static dim3 product_grid(ft_product *p, int mt, int tokens, int items)
                                 : ft_blocks((size_t)p->T, (size_t)tokens));
 }
 
-/* Rows of a tile of f16 operands. What counts is the traffic to shared memory: that of a unit of a
- * tile, for as many tiles as a multiprocessor computes. */
-static inline int half_rows(const ft_cuda *c, ft_product *p)
-{
-    const unsigned weights = ROWS_TILES * TILE_N, most = (unsigned)c->sms;
-    const dim3 many = product_grid(p, ROWS_TILES, ROWS_MANY, 0);
-    const dim3 more = product_grid(p, ROWS_TILES, ROWS_HALF, 0);
-    return ft_blocks(more.x * more.y, most) * (weights + ROWS_HALF) <
-                   ft_blocks(many.x * many.y, most) * (weights + ROWS_MANY)
-               ? ROWS_HALF
-               : ROWS_MANY;
-}
-
 #include "dev/cuda/product/stream.cuh"
 
 #include "dev/cuda/product/listed.cuh"
@@ -703,7 +689,6 @@ template <class W> static void product_launch(ft_cuda *c, ft_product *p, int tok
     }
     if (product_tiled<W>(c, p, tokens, items)) return;
     if (!p->wide) tokens = FT_MIN(tokens, 64);
-    if (W::HALF && p->wide && !p->item && tokens == ROWS_MANY) tokens = half_rows(c, p);
     const int mt = p->wide ? ROWS_TILES : split_tile_count<W>(c, p, tokens, items);
     const dim3 grid = product_grid(p, mt, tokens, items);
     if (p->glu) p->n_seg = 1;
@@ -711,8 +696,6 @@ template <class W> static void product_launch(ft_cuda *c, ft_product *p, int tok
         rows_launch<rows_shape<W, ROWS_FEW, true>>(c, p, grid);
     } else if (p->wide && tokens == ROWS_FEW) {
         rows_launch<rows_shape<W, ROWS_FEW, false>>(c, p, grid);
-    } else if (p->wide && tokens == ROWS_HALF) {
-        if constexpr (W::HALF) rows_launch<rows_shape<W, ROWS_HALF, false>>(c, p, grid);
     } else if (p->wide) {
         rows_launch<rows_shape<W, ROWS_MANY, false>>(c, p, grid);
     } else if (tokens == 64) {

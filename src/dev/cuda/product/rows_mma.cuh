@@ -34,7 +34,6 @@ template <class W, int ROWS, bool LISTED> struct warps_shape {
     enum {
         listed = LISTED,
         R = ROWS,
-        SPAN = ROWS_SPAN,
         GROUPS = R / WARPS_DOWN / 8, /* of eight rows, of a warp */
         PLANE = R * 128,             /* bytes of a unit of rows, one plane */
         X = PLANE * W::XP,

@@ -1,9 +1,9 @@
 /* dev/cuda/product/rows_wgmma.cuh - products of many rows with warpgroup instructions (compute
  * capability 9.0). A block computes tiles of 128 outputs by 128 rows, or by 64 for experts and if
- * there are no more rows, or by 192 for f16 operands, one after the other. Two warpgroups multiply,
- * 64 outputs each: a warp decodes a tile of 16 into registers, which are the left operand; the
- * right operand, the rows, is in shared memory and used by both. A third warpgroup copies to a ring
- * buffer: an entry has a unit (64 columns) of the rows and of the eight tiles of weights.
+ * there are no more rows, one after the other. Two warpgroups multiply, 64 outputs each: a warp
+ * decodes a tile of 16 into registers, which are the left operand; the right operand, the rows, is
+ * in shared memory and used by both. A third warpgroup copies to a ring buffer: an entry has a unit
+ * (64 columns) of the rows and of the eight tiles of weights.
  *
  * A warpgroup instruction takes 16 columns of the right operand from 32 contiguous bytes, whereas
  * in product_split a lane takes eight columns for two instructions from 16 bytes. So the bf16
@@ -41,19 +41,15 @@ template <class W, int ROWS, bool LISTED> struct rows_shape {
     enum {
         listed = LISTED,
         R = ROWS,
-        SPAN = W::HALF ? 2 * ROWS_SPAN : ROWS_SPAN,
         SUMS = R / 2,    /* of a thread */
         PLANE = R * 128, /* bytes of a unit of rows, one plane */
         X = PLANE * W::XP,
         PLACE = X + (ROWS_TILES * W::BYTES + 1023) / 1024 * 1024,
-        PASS = R > ROWS_MANY ? 64 : R, /* rows whose results are stored together */
-        RESULTS = PASS * ROWS_PITCH,   /* floats of a warpgroup */
+        RESULTS = R * ROWS_PITCH, /* floats of a warpgroup */
         FIT = (ROWS_SHARED - 2 * W::TABLE - 8 * RESULTS) / PLACE,
         PLACES = FIT < 8 ? FIT : 8,
         OUT = PLACES * PLACE,
-        BYTES = OUT + 8 * RESULTS + 1024,
-        LESS = R > ROWS_MANY ? 40 : 56,  /* registers of a thread that copies... */
-        MORE = R > ROWS_MANY ? 232 : 224 /* ...and of one that multiplies */
+        BYTES = OUT + 8 * RESULTS + 1024
     };
 };
 
@@ -115,8 +111,8 @@ __device__ __forceinline__ void expect_results(const ft_product &p, const block_
 {
     const int i = threadIdx.x & 127, o = b.at * ROWS_TILES * TILE_N;
     const int wide = min(ROWS_TILES * TILE_N, b.s->w.n - o);
-    for (int row = i; p.acc && row < b.n; row += 128)
-        prefetch_l2(b.s->y + (size_t)row_y(p, b, row) * b.s->rs + o, 4 * wide, 0, 1);
+    if (p.acc && i < b.n)
+        prefetch_l2(b.s->y + (size_t)row_y(p, b, i) * b.s->rs + o, 4 * wide, 0, 1);
 }
 
 /* Contiguous rows are one copy by one thread; rows of a list, and weights, are copied by all
@@ -253,38 +249,6 @@ __device__ __forceinline__ void rows_part(float (&c)[S::SUMS], ring_buffer &r, i
     free_place<S>(r);
 }
 
-/* The same for f16 weights and tiles whose sums leave few registers: the halves of a unit
- * alternate. */
-template <class S>
-__device__ __forceinline__ void rows_halves(float (&c)[S::SUMS], ring_buffer &r, int from, int to)
-{
-    typedef typename S::weights W;
-    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-    ft_frag f[2];
-    clear(c);
-    for (int u = from; u < to; u++) {
-        const unsigned char *at = r.at + r.place * S::PLACE;
-        barrier_wait(r.full + 8 * r.place, r.parity);
-        const uint64_t x = group_operand(shared_at(at));
-#pragma unroll
-        for (int h = 0; h < 2; h++) {
-            group_wait<1>(); /* the products of this half of the previous unit */
-            if (h && u > from) free_place<S>(r);
-            W::load_half(f[h], at + S::X + warp * W::BYTES, h, lane);
-#pragma unroll
-            for (int i = 0; i < 8; i++) asm volatile("" : "+r"(f[h].a[i / 4][i % 4])::"memory");
-            group_begin();
-#pragma unroll
-            for (int step = 0; step < 2; step++)
-                group_product_of<W>(c, f[h].a[step], x + (64 * h + 32 * step) / 16);
-            group_commit();
-        }
-        next_place<S>(r);
-    }
-    group_wait<0>();
-    free_place<S>(r);
-}
-
 /* Parts of one unit each, an even number of them: two alternate. */
 template <class S>
 __device__ __forceinline__ void rows_units(float (&sum)[S::SUMS], ring_buffer &r, int units)
@@ -409,30 +373,19 @@ template <class S> __device__ __forceinline__ void rows_multiply(const ft_produc
         } else {
             float c[S::SUMS];
             for (int from = 0; from < units; from += per) {
-                if constexpr (S::R > ROWS_MANY)
-                    rows_halves<S>(c, r, from, min(units, from + per));
-                else
-                    rows_part<S>(c, r, from, min(units, from + per));
+                rows_part<S>(c, r, from, min(units, from + per));
                 add_part(sum, c, from);
             }
         }
         const int group = threadIdx.x >> 7;
         float *out = (float *)(r.at + S::OUT);
-#pragma unroll
-        for (int pass = 0; pass < S::R / S::PASS; pass++) {
-            float(&some)[S::PASS / 2] = *(float(*)[S::PASS / 2])(sum + pass * (S::PASS / 2));
-            const int n = b.n;
-            b.n = min(n, (int)S::PASS);
-            rows_meet(p.glu, group); /* the previous results have been read */
-            rows_spread(out + group * S::RESULTS, some);
-            rows_meet(p.glu, group);
-            if (p.glu)
-                rows_put_pair<typename S::weights>(p, b, out, S::RESULTS);
-            else
-                rows_put<typename S::weights>(p, b, out + group * S::RESULTS);
-            b.first += S::PASS;
-            b.n = n - S::PASS;
-        }
+        rows_meet(p.glu, group); /* the previous tile has been read */
+        rows_spread(out + group * S::RESULTS, sum);
+        rows_meet(p.glu, group);
+        if (p.glu)
+            rows_put_pair<typename S::weights>(p, b, out, S::RESULTS);
+        else
+            rows_put<typename S::weights>(p, b, out + group * S::RESULTS);
     }
 }
 #endif
@@ -451,10 +404,10 @@ __global__ void __launch_bounds__(ROWS_THREADS, 1)
     wait_then_start_next();
     __syncthreads();
     if (threadIdx.x >= 32 * ROWS_WARPS) {
-        registers_less<S::LESS>();
+        registers_less<56>();
         rows_feed<S>(p, r);
     } else {
-        registers_more<S::MORE>();
+        registers_more<224>();
         rows_multiply<S>(p, r);
     }
 #endif

@@ -344,6 +344,15 @@ template <class Table, int SCALES> struct Signed : code_layout<512 + 64 * SCALES
     }
 };
 
+/* Each byte is 255 if its highest bit is set, else 0. __byte_perm cannot do that: it ignores the
+ * highest bits of a selector. */
+__device__ __forceinline__ uint32_t byte_signs(uint32_t v)
+{
+    uint32_t r;
+    asm("prmt.b32 %0, %1, 0, 0xba98;" : "=r"(r) : "r"(v));
+    return r;
+}
+
 /* IQ4_NL and IQ4_XS: codes as in Signed, and a scale a half. The eight positive and the eight
  * negative values are bytes, 128 too large: 129 141 153 166 181 197 217 241, 118 106 93 79 63 45 24
  * 1. Both are looked up, and the sign selects one. */
@@ -362,8 +371,7 @@ struct Iq4 : code_layout<576> {
     {
         const uint32_t up = __byte_perm(0xa6998d81u, 0xf1d9c5b5u, v);
         const uint32_t down = __byte_perm(0x4f5d6a76u, 0x01182d3fu, v);
-        const uint32_t mask = __byte_perm(minus, 0, 0xba98); /* the highest bit eight times */
-        return (down & mask) | (up & ~mask);
+        return (down & byte_signs(minus)) | (up & ~byte_signs(minus));
     }
     __device__ static void frag(ft_frag *f, const regs &r, int h, int lane)
     {
@@ -407,11 +415,6 @@ struct Half : layout<2048> {
     {
         frag_row(f, 0, h ? r.v[2] : r.v[0]);
         frag_row(f, 1, h ? r.v[3] : r.v[1]);
-    }
-    __device__ static void load_half(ft_frag &f, const uint8_t *p, int h, int lane)
-    {
-#pragma unroll
-        for (int i = 0; i < 2; i++) frag_row(&f, i, get<uint4>(p + 512 * (2 * h + i), lane));
     }
 };
 

@@ -192,15 +192,6 @@ static __device__ __forceinline__ void group_product_f16(float (&c)[64], const u
                  : FRAGMENT, "l"(b));
 }
 
-static __device__ __forceinline__ void group_product_f16(float (&c)[96], const uint32_t (&a)[4],
-                                                         uint64_t b)
-{
-    asm volatile("wgmma.mma_async.sync.aligned.m64n192k16.f32.f16.f16 {" SUMS_96
-                 "}, {%96,%97,%98,%99}, %100, 1, 1, 1, 0;"
-                 : SIXTEEN(0), SIXTEEN(16), SIXTEEN(32), SIXTEEN(48), SIXTEEN(64), SIXTEEN(80)
-                 : FRAGMENT, "l"(b));
-}
-
 /* With a in shared memory too. ADD: c +=, else c =. */
 template <bool ADD>
 static __device__ __forceinline__ void group_product_f16(float (&c)[48], uint64_t a, uint64_t b)
