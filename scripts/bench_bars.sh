@@ -26,10 +26,10 @@ folder=${1:-docs/bench}
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
-# "aarch64; neon dotprod fhm i8mm bf16; cpu; 2 threads"
+# "aarch64; neon dotprod fhm i8mm bf16; cpu; threads: 2"
 "$build/foretoken" bench -q -m "$model" --device "$device" -t "$threads" -p 0 -n 1 -r 1 --json >"$dir/machine" || exit 2
 value() { sed -n "s/^ *\"$1\": \"*\([^\",]*\)\"*,*$/\1/p" "$dir/machine" | head -1; }
-kind="$(value cpu); $(value instruction_sets); $(value device); $(value threads) threads"
+kind="$(value cpu | sed 's/([RTM]*)//g; s/ Processor//'); $(value instruction_sets); $(value device); threads: $(value threads)"
 record=$(grep -lF "\"kind\": \"$kind\"" "$folder"/*.json 2>/dev/null | head -1)
 
 # bar NAME <=|>= WANTED MEASURED

@@ -82,6 +82,14 @@ INLINE void scales_of(const x86_format f, scales *s, const unsigned char *w, int
     }
 }
 
+/* With few columns memory is the limit: AVX-512 fetches what it will read this many bytes ahead. */
+enum { FETCHES = (int)W == (int)PACK_ROWS, FEW_COLS = 4, AHEAD = 4096 };
+
+INLINE void fetch_ahead(const unsigned char *p, const int bytes)
+{
+    UNROLL for (int i = 0; i < bytes; i += 64) __builtin_prefetch(p + AHEAD + i);
+}
+
 /* W rows from row `at` of a group, n columns. */
 INLINE void packed_rows(const x86_format f, float *const *y, int o, const unsigned char *w, int at,
                         int k, const ft_col8 *x, const int n)
@@ -95,6 +103,7 @@ INLINE void packed_rows(const x86_format f, float *const *y, int o, const unsign
     UNROLL for (int c = 0; c < n; c++) acc[c] = f_zero();
     for (int b = 0; b < k / 32; b++, p += x86_plane_bytes(f.plane)) {
         vi sum[PACKED_COLS];
+        if (FETCHES && n <= FEW_COLS) fetch_ahead(p, (int)x86_plane_bytes(f.plane));
         scales_of(f, &s, w, b, at);
         UNROLL for (int h = 0; h < 2; h++)
         {
