@@ -1,7 +1,7 @@
 /* The convolution of a gated delta net. FEW: an invocation computes a channel of all rows of a
  * span, and then its window. Otherwise it computes EACH rows (ROWS), and the window, the last
- * inputs, which all rows read, changes in a second dispatch (WINDOW). Where the delta rule computes the
- * rows by itself, the journal and the window are written afterwards (STATE). */
+ * inputs, which all rows read, changes in a second dispatch (WINDOW). Where the delta rule computes
+ * the rows by itself, the journal and the window are written afterwards (STATE). */
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"

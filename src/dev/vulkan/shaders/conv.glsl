@@ -1,4 +1,5 @@
-/* conv.glsl - the convolution of a gated delta net. Before it is included, C is defined: the taps. */
+/* conv.glsl - the convolution of a gated delta net. C, the number of taps, is defined before it is
+ * included. */
 struct Conv {
     ADDRESS u, w, window, journal; /* window: the last inputs of each slot */
     int u_rs, channels, J;
