@@ -177,19 +177,6 @@ static void conversations(const bench *b)
     }
 }
 
-static int parse_list(const char *text, int *out)
-{
-    int n = 0;
-    for (const char *p = text; n < MOST; p++) {
-        char *end;
-        out[n++] = (int)strtol(p, &end, 10);
-        if (end == p || out[n - 1] < 1) return 0;
-        if (!*end) return n;
-        p = end;
-    }
-    return 0;
-}
-
 static void options(bench *b, int argc, char **argv)
 {
     bool ok = true;
@@ -197,7 +184,7 @@ static void options(bench *b, int argc, char **argv)
         if (c == 'm') b->p.model = optarg;
         if (c == 'd') b->p.device = optarg;
         if (c == 'f') b->file = optarg;
-        if (c == 'l') ok = ok && (b->n_length = parse_list(optarg, b->length));
+        if (c == 'l') ok = ok && (b->n_length = parse_ints(optarg, 1, b->length, MOST));
         if (c == 'q') b->asked = atoi(optarg);
         if (c == 'c') b->conversations = atoi(optarg);
         if (c == 'k') b->drafts = atoi(optarg);

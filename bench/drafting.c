@@ -4,8 +4,8 @@
  *            [-r RUNS] [-x RATIO]
  * Both are interleaved; a line has the medians of RUNS runs, and the share of the time in which
  * the GPU waited. The engine keeps what it learned from one combination to the next, as a server
- * does; after a change of the acceptance rate a few runs do not count, because the credit of the
- * governor bounds what such a change costs (four steps, once), not what it costs in a short run.
+ * does. The first tokens of a combination do not count: a change of the acceptance rate may cost
+ * four steps once, which is much of a short run.
  * Fails if a ratio is below RATIO (0.985). */
 #define _XOPEN_SOURCE 700
 #include "common.h"

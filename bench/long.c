@@ -224,28 +224,15 @@ static void time_prompts(bench *b)
     ft_llm_close(m);
 }
 
-static int parse_list(const char *text, int *out)
-{
-    int n = 0;
-    for (const char *p = text; n < MOST; p++) {
-        char *end;
-        out[n++] = (int)strtol(p, &end, 10);
-        if (end == p || out[n - 1] < 0) return 0;
-        if (!*end) return n;
-        p = end;
-    }
-    return 0;
-}
-
 static void options(bench *b, int argc, char **argv)
 {
     bool ok = true;
     for (int c; (c = getopt(argc, argv, "m:d:l:n:k:p:t:x:")) != -1;) {
         if (c == 'm') b->p.model = optarg;
         if (c == 'd') b->p.device = optarg;
-        if (c == 'l') ok = ok && (b->n_length = parse_list(optarg, b->length));
-        if (c == 'k') ok = ok && (b->n_draft = parse_list(optarg, b->draft));
-        if (c == 'n') ok = ok && (b->n_tokens = parse_list(optarg, b->tokens));
+        if (c == 'l') ok = ok && (b->n_length = parse_ints(optarg, 0, b->length, MOST));
+        if (c == 'k') ok = ok && (b->n_draft = parse_ints(optarg, 0, b->draft, MOST));
+        if (c == 'n') ok = ok && (b->n_tokens = parse_ints(optarg, 0, b->tokens, MOST));
         if (c == 'p') b->prompts = atoi(optarg);
         if (c == 't') b->p.threads = atoi(optarg);
         if (c == 'x') b->ratio = atof(optarg);
