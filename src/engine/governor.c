@@ -28,9 +28,9 @@ static const struct {
     double go_on_many;            /* and to continue, with several responses */
     double credit, credit_max;    /* plain steps that drafting may lose at first, and at most */
     double debt_max;              /* and the largest debt after a step that cost more */
-    double overdraft; /* plain steps that single draft tokens of a single response may overdraw the
-                       * credit by, until it is first used up */
-    double credit_token; /* and that every token adds: the bound of the loss */
+    double overdraft;    /* how far a single response with one draft token per step may overdraw the
+                          * credit, once, at the start */
+    double credit_token; /* plain steps that every token adds to the credit: bounds the loss */
 } tune = {
     .prior = 0.7,
     .margin_prior = {0.3, 0.4, 0.6, 0.8, 0.9, 0.95},

@@ -43,7 +43,7 @@ typedef enum ft_cuda_scratch_id {
 
 enum {
     FT_CUDA_BF16_COPIES = 6,
-    FT_CUDA_READ = 64,
+    FT_CUDA_READ = 64,     /* entries of the tables of matrices that products read */
     FT_CUDA_GRAPHS = 2048, /* maximum number of captured steps */
     FT_CUDA_STAGES = 4,
     FT_CUDA_KERNELS = 512,
@@ -214,8 +214,8 @@ void ft_cuda_max_carveout(ft_cuda *c, const void *kernel);
 
 /* m was written: invalidates its bf16 copy and all copies that overlap. */
 void ft_cuda_wrote(ft_cuda *c, ft_mat m);
-/* A copy of m of one of some kinds (the lowest, if there is none); *found: it is already filled.
- * NULL: no memory. */
+/* The copy of m whose kind is in the set `kinds`. If there is none (*found is false), memory for
+ * one of the lowest kind of the set, which the caller fills. NULL: no memory. */
 uint16_t *ft_cuda_bf16_copy(ft_cuda *c, ft_mat m, unsigned kinds, bool *found);
 /* m is being written, and the caller writes the copy that products read too, of kind FT_COPY_HALF
  * if *half, else FT_COPY_SPLIT. */

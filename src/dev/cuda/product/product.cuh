@@ -1,5 +1,5 @@
-/* dev/cuda/product/product.cuh - y = x W^T on tensor cores: kernels with the same order of
- * sums. The columns of a product are cut into PARTS runs of units. A part is one chain of m16n8k16
+/* dev/cuda/product/product.cuh - y = x W^T on tensor cores: kernels with the same order of sums.
+ * The columns of a product are cut into PARTS runs of units. A part is one chain of m16n8k16
  * products, unit after unit; the parts are then added in order. Which kernel computes a row, how
  * many other rows there are and which of them share a tile does not change the result: it is
  * bit-identical.
@@ -18,9 +18,10 @@
  *   product_rows_mma many rows on GPUs without warpgroup instructions: a warp has 2 tiles and 32 or
  *                       64 rows.
  *
- * All but the kernels for experts support one matrix, several that read the same x, a pair (gate,
- * up) whose results are joined by an activation, and experts (not product_stream): then a block's
- * rows are given by an item of a list. */
+ * Experts are products whose rows are given by the items of a list: product_short and
+ * product_listed compute nothing else, product_stream does not support them. All other kernels, and
+ * product_stream, support one matrix, several that read the same x, and a pair (gate, up) whose
+ * results are joined by an activation. */
 #ifndef FT_DEV_CUDA_PRODUCT_CUH
 #define FT_DEV_CUDA_PRODUCT_CUH
 
