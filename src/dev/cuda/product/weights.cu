@@ -147,7 +147,7 @@ static size_t packed_bytes(const ft_cuda *c, const ft_weight *w)
 {
     if (w->lookup) return 0;
     if (ft_dense_is(c, w)) return ft_dense_bytes(w);
-    return ft_packed_bytes(w->type, w->n, w->k) * (size_t)w->E;
+    return ft_packed_bytes(ft_product_type(w), w->n, w->k) * (size_t)w->E;
 }
 
 /* Products read the packed copy; lookups of single rows need the file layout. */
