@@ -357,12 +357,12 @@ static inline int ft_units(int k)
 
 enum { F32_SMALL = 1 << 20, F32_OUTPUTS = 512 };
 
-/* The type that products read w as: large F32 matrices are stored as f16. Routers and other small
- * ones stay F32. */
+/* The type that products read w as: large F32 matrices are stored as f16. Routers, other small ones
+ * and experts stay F32. */
 static inline ft_type ft_product_type(const ft_weight *w)
 {
-    const bool large = (size_t)w->n * (size_t)w->k * (size_t)w->E >= F32_SMALL;
-    return w->type == FT_F32 && large && (w->E > 1 || w->n > F32_OUTPUTS) ? FT_F16 : w->type;
+    const bool large = (size_t)w->n * (size_t)w->k >= F32_SMALL;
+    return w->type == FT_F32 && w->E == 1 && large && w->n > F32_OUTPUTS ? FT_F16 : w->type;
 }
 
 /* Bytes of one matrix. */
