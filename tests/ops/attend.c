@@ -10,7 +10,7 @@ typedef struct seq {
 /* A batch with one span per sequence, and page tables that point to random pages of the pool. */
 static void spans(ft_optest *t, const seq *s, int S, int pages_per_seq)
 {
-    static int32_t cell[512], end[512], of[512], out[512], page[512];
+    static int32_t cell[512], end[512], of[512], out[512], page[2048];
     static ft_span span[8];
     int T = 0;
     for (int i = 0; i < S; i++) {
@@ -31,7 +31,7 @@ static void spans(ft_optest *t, const seq *s, int S, int pages_per_seq)
         page[i] = page[j];
         page[j] = keep;
     }
-    assert(T <= 512 && pages <= 512);
+    assert(T <= 512 && pages <= 2048);
     ft_batch *b = &t->batch;
     *b = (ft_batch){.T = T, .S = S, .n_out = n_out, .pages_per_seq = pages_per_seq};
     b->slots = S;
@@ -56,29 +56,35 @@ static ft_kv cache(ft_optest *t, int kt, int vt, int G, int d, int pages)
     return kv;
 }
 
-/* Fills the positions before the rows: the context of every sequence, as a prompt. */
+/* Fills n positions of a slot as a prompt, from `from` on. */
+static void fill(ft_optest *t, const ft_kv *kv, int slot, int from, int n)
+{
+    const int G = kv->G, d = kv->d;
+    int32_t *cell = ft_new_n(int32_t, (size_t)n), *zero = ft_new_n(int32_t, (size_t)n);
+    for (int c = 0; c < n; c++) cell[c] = from + c;
+    const ft_span span = {.slot = slot, .n = n, .start = from};
+    t->batch.T = n;
+    t->batch.S = 1;
+    t->batch.cell = t_ints(t, cell, n);
+    t->batch.span_of = t_ints(t, zero, n);
+    t->batch.span = t_keep(t, &span, sizeof span);
+    ft_mat k = t_uniform(t, n, G * d, -1, 1), v = t_uniform(t, n, G * d, -1, 1);
+    t_begin(t);
+    ft_kv_put(t->step, 0, ft_heads(k, 0, G, d, d), ft_heads(v, 0, G, d, d));
+    t->dev->commit(t->dev);
+    ft_free(cell);
+    ft_free(zero);
+}
+
+/* Fills the positions before the rows: the context of every sequence. */
 static void fill_past(ft_optest *t, const ft_kv *kv, const seq *s, int S)
 {
+    enum { PROMPT = 4096 };
     const ft_batch keep = t->batch;
     t->step->kv = kv;
-    for (int i = 0; i < S; i++) {
-        if (!s[i].past) continue;
-        const int n = s[i].past, G = kv->G, d = kv->d;
-        int32_t *cell = ft_new_n(int32_t, (size_t)n), *zero = ft_new_n(int32_t, (size_t)n);
-        for (int c = 0; c < n; c++) cell[c] = c;
-        const ft_span span = {.slot = S - 1 - i, .n = n};
-        t->batch.T = n;
-        t->batch.S = 1;
-        t->batch.cell = t_ints(t, cell, n);
-        t->batch.span_of = t_ints(t, zero, n);
-        t->batch.span = t_keep(t, &span, sizeof span);
-        ft_mat k = t_uniform(t, n, G * d, -1, 1), v = t_uniform(t, n, G * d, -1, 1);
-        t_begin(t);
-        ft_kv_put(t->step, 0, ft_heads(k, 0, G, d, d), ft_heads(v, 0, G, d, d));
-        t->dev->commit(t->dev);
-        ft_free(cell);
-        ft_free(zero);
-    }
+    for (int i = 0; i < S; i++)
+        for (int at = 0; at < s[i].past; at += PROMPT)
+            fill(t, kv, S - 1 - i, at, FT_MIN(PROMPT, s[i].past - at));
     t->batch = keep;
 }
 
@@ -159,7 +165,9 @@ OPTEST(attend_one, {1, 1, 8, 0, 0, 0, 0, 0, 1}, {4, 2, 32, 0, 0, 0, 0, 63, 1},
        {6, 1, 256, 1, 1, 0, 0, 600, 70}, {4, 1, 512, 1, 7, 0, 0, 30, 70},
        {4, 2, 128, 3, 6, 200, 0, 450, 100}, {4, 2, 64, 2, 4, 0, 5, 0, 150},
        {4, 4, 80, 1, 1, 0, 0, 0, 1}, {4, 4, 80, 1, 1, 0, 0, 0, 200},
-       {6, 2, 80, 1, 1, 0, 0, 700, 150}, {4, 2, 80, 1, 1, 100, 7, 70, 130})
+       {6, 2, 80, 1, 1, 0, 0, 700, 150}, {4, 2, 80, 1, 1, 100, 7, 70, 130},
+       /* more ranges than a device reads at a time */
+       {2, 1, 64, 1, 1, 0, 0, 66100, 1}, {4, 1, 128, 6, 7, 0, 0, 66100, 2})
 
 static void attend_many(ft_optest *t, const int *n)
 {
@@ -195,7 +203,9 @@ OPTEST(attend_pair, EACH(0), EACH(1), EACH(2), EACH(3), EACH(4), EACH(5), EACH(6
        {24, 4, 256, 3, 3, 0, 0, 700, 4}, {24, 4, 256, 4, 4, 0, 0, 700, 1},
        {24, 4, 256, 9, 10, 0, 0, 700, 1}, {24, 4, 256, 11, 12, 0, 0, 700, 4},
        {8, 1, 512, 2, 2, 0, 0, 700, 3}, {8, 1, 512, 3, 12, 0, 0, 130, 1},
-       {4, 2, 32, 9, 11, 0, 0, 70, 3}, {4, 2, 96, 10, 12, 0, 0, 70, 3})
+       {4, 2, 32, 9, 11, 0, 0, 70, 3}, {4, 2, 96, 10, 12, 0, 0, 70, 3},
+       {8, 1, 256, 6, 6, 770, 0, 1500, 1}, {8, 1, 256, 7, 7, 390, 0, 1411, 1},
+       {16, 2, 256, 7, 7, 0, 0, 1100, 1}, {16, 2, 256, 6, 6, 0, 0, 575, 1})
 
 /* Spans of a prompt beside others. */
 static void attend_mixed(ft_optest *t, const int *n)

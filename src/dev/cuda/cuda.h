@@ -49,6 +49,7 @@ enum {
     FT_CUDA_KERNELS = 512,
     FT_CUDA_BLOCK = 2 << 20,         /* cudaMalloc rounds larger allocations up to this */
     FT_CUDA_PART_BYTES = 256 << 20,  /* maximum size of the partial results of attention */
+    FT_CUDA_PART_HEAD = 4,           /* floats in front of the values of each of them */
     FT_CUDA_EXPAND_BYTES = 64 << 20, /* and of expanded pages of the KV cache */
 };
 

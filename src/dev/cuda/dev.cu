@@ -355,7 +355,7 @@ static size_t bf16_copy_bytes(const ft_dev_limits *l)
 static int parts_of(const ft_dev_limits *l)
 {
     const size_t ranges = ((size_t)l->ctx + FT_SHAPE_SHORT_CTX - 1) / FT_SHAPE_SHORT_CTX;
-    const size_t each = sizeof(float) * (size_t)l->heads * (size_t)(l->head_d + 2);
+    const size_t each = sizeof(float) * (size_t)l->heads * (size_t)(l->head_d + FT_CUDA_PART_HEAD);
     return (int)FT_MIN(FT_SHAPE_ROWS * ranges, FT_CUDA_PART_BYTES / FT_MAX(each, (size_t)1));
 }
 
@@ -385,7 +385,8 @@ static uint64_t step_bytes(ft_dev *d, const ft_dev_limits *l)
     const uint64_t rows = (uint64_t)l->rows, values = (uint64_t)l->heads * (uint64_t)l->head_d;
     const uint64_t experts = rows * (uint64_t)l->experts * (uint64_t)l->expert_k * 6;
     const uint64_t chunks = rows * values * 7 / 2;
-    const uint64_t heads = (uint64_t)l->heads * (uint64_t)(l->head_d + 2) * sizeof(float);
+    const uint64_t heads =
+        (uint64_t)l->heads * (uint64_t)(l->head_d + FT_CUDA_PART_HEAD) * sizeof(float);
     const uint64_t parts = FT_MAX((uint64_t)parts_of(l) * heads, l->encoded ? expand_bytes(l) : 0) +
                            (l->recent ? 2 * rows * heads : 0);
     return FT_CUDA_BF16_COPIES * (uint64_t)ft_round_up(bf16_copy_bytes(l), FT_CUDA_BLOCK) +

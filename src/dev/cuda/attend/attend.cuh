@@ -38,7 +38,7 @@ typedef struct attend_args {
     int rows;                        /* rows of a tile */
     const ft_span_range *span_range; /* [b.S] */
     const ft_attn_parts *part_of;    /* [batch row] */
-    float *part;                     /* [partial result]: m, l, then the sum */
+    float *part;                     /* [partial result]: see PART_WIDTH */
     attend_pass pass;
     float *total; /* of a pass, [row of q, H]: m, l, then a sum of total_width values; NULL: there
                      is one pass, which writes o */
@@ -102,10 +102,14 @@ __device__ __forceinline__ float *total_at(const attend_args &a, int i, int h)
     return a.total + ((size_t)i * a.q.H + h) * (a.total_width + 2);
 }
 
-/* Partial result 0 of a row and head; the others of the head follow it. */
+/* Floats of a partial result: two for nothing, the maximum, the sum of the weights, then a sum of d
+ * values, which begins at a multiple of 16 bytes. */
+#define PART_WIDTH(d) ((d) + FT_CUDA_PART_HEAD)
+
+/* The maximum of partial result 0 of a row and head; the others of the head follow it. */
 __device__ __forceinline__ float *part_at(const attend_args &a, ft_attn_parts p, int h)
 {
-    return a.part + ((size_t)p.first * a.q.H + (size_t)h * p.n) * (a.q.d + 2);
+    return a.part + 2 + ((size_t)p.first * a.q.H + (size_t)h * p.n) * PART_WIDTH(a.q.d);
 }
 
 /* Merges the softmax (m, l) of later positions into (M, L), and returns the two factors for the

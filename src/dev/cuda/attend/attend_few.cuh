@@ -2,7 +2,9 @@
  * cores. A block computes a range of positions for up to 32 vectors: the query heads of one KV head
  * over the rows of a step. Four warps compute the scores of a page and turn them into weights while
  * four others multiply the weights of the previous page with its values. Each group copies its own
- * pages, and decodes keys or values to halves in registers (encodings.cuh).
+ * pages, and decodes keys or values to halves in registers (encodings.cuh). Groups meet, and copy,
+ * every U pages: with two, a warp has two independent chains of products of keys, which share the
+ * fragments of the queries.
  *
  * Keys and values are the first factor of the products, 16 positions or columns at a time, and
  * queries and weights the second, in groups of eight vectors: six query heads fill six of eight
@@ -30,14 +32,14 @@ template <> struct rows_known<any_rows> {
  * and of a buffer of weights. */
 typedef struct few_layout {
     int q, k, v, p, red, change, rows, table, bytes;
-    int pairs[2]; /* tables of pairs for keys and values */
-    int k_bytes, v_bytes, p_bytes;
-    int entries; /* of a ring */
+    int pairs[2];                  /* tables of pairs for keys and values */
+    int k_bytes, v_bytes, p_bytes; /* of a page */
+    int entries;                   /* of a ring, U pages each */
 } few_layout;
 
 /* With three entries two copies are in flight at any time. most: bytes of a block if two of them
  * run on a multiprocessor. */
-static inline few_layout few_layout_of(const attend_args *a, int D, int NB, int most)
+static inline few_layout few_layout_of(const attend_args *a, int D, int NB, int U, int most)
 {
     few_layout l;
     for (l.entries = 3;; l.entries--) {
@@ -48,15 +50,15 @@ static inline few_layout few_layout_of(const attend_args *a, int D, int NB, int 
         l.q = at;
         at += 8 * NB * D * 2;
         l.k = at;
-        at += l.entries * l.k_bytes;
+        at += l.entries * U * l.k_bytes;
         l.v = at;
-        at += l.entries * l.v_bytes;
+        at += l.entries * U * l.v_bytes;
         l.p = at;
-        at += 2 * l.p_bytes;
+        at += 2 * U * l.p_bytes;
         l.red = at;
-        at += HALF_WARPS * 8 * NB * 4;
+        at += U * HALF_WARPS * 8 * NB * 4;
         l.change = at;
-        at += 2 * 8 * NB * 8;
+        at += 2 * U * 8 * NB * 8;
         l.rows = at;
         at += 8 * NB * 8;
         l.table = at;
@@ -75,7 +77,7 @@ __device__ __forceinline__ codebook few_book(const kv_side &s, unsigned char *sm
                                              const few_layout &at, int side)
 {
     codebook b = codebook_for(s, (const uint16_t *)(sm + at.table) + 16 * side);
-    b.pairs = sm + at.pairs[side];
+    b.pairs = shared_at(sm + at.pairs[side]) + 4 * (threadIdx.x & 31);
     return b;
 }
 
@@ -133,33 +135,34 @@ template <int ID> __device__ __forceinline__ void arrive_buffer(int i)
 
 /* ---- pages ---- */
 
-/* The ring of pages of keys or values. */
-typedef struct few_pages {
+/* The ring of pages of keys or values, U of them in an entry. */
+template <int U> struct few_pages {
     unsigned char *ring;
     const int32_t *page;
-    int bytes, entries; /* of an entry; in the ring */
+    int bytes, entries; /* of a page; in the ring */
     int g, pages;
     int next, into; /* page to be copied next, and the entry for it */
-    int number;     /* of that page, read one page ahead */
+    int number[U];  /* of that page and those that follow it, read one entry ahead */
     int at;         /* entry of the current page */
-} few_pages;
+    int warp;       /* of those that read this ring */
+};
 
-__device__ __forceinline__ int next_entry(const few_pages &w, int entry)
+template <int U> __device__ __forceinline__ int next_entry(const few_pages<U> &w, int entry)
 {
     return entry + 1 == w.entries ? 0 : entry + 1;
 }
 
-__device__ __forceinline__ int page_number(const few_pages &w, int i)
+template <int U> __device__ __forceinline__ void read_numbers(few_pages<U> &w)
 {
-    return i < w.pages ? w.page[i] : 0;
+#pragma unroll
+    for (int u = 0; u < U; u++) w.number[u] = w.next + u < w.pages ? w.page[w.next + u] : 0;
 }
 
 /* fetch() of a page in an encoding that is known. */
 template <typename ROWS>
-__device__ __forceinline__ void fetch_rows(const kv_side &s, uint32_t to, int page, int g)
+__device__ __forceinline__ void fetch_rows(const kv_side &s, uint32_t to, int page, int g, int tid)
 {
     enum { PIECES = PAGE / 16 * ROWS::BYTES, REST = PIECES % HALF_THREADS };
-    const int tid = threadIdx.x % HALF_THREADS;
     const unsigned char *from = kv_page(s, page, g) + 16 * tid;
     to += 16 * tid;
 #pragma unroll
@@ -167,26 +170,30 @@ __device__ __forceinline__ void fetch_rows(const kv_side &s, uint32_t to, int pa
     if (tid < REST) copy_16(to + 16 * (PIECES - REST), from + 16 * (PIECES - REST));
 }
 
-template <int D, typename ROWS>
-__device__ __forceinline__ void few_issue(few_pages &w, const kv_side &s)
+template <int D, typename ROWS, int U>
+__device__ __forceinline__ void few_issue(few_pages<U> &w, const kv_side &s)
 {
-    if (w.next < w.pages) {
-        const uint32_t to = shared_at(w.ring + w.into * w.bytes);
+    const int tid = 32 * w.warp + threadIdx.x % 32;
+#pragma unroll
+    for (int u = 0; u < U; u++) {
+        if (w.next + u >= w.pages) break;
+        const uint32_t to = shared_at(w.ring + (w.into * U + u) * w.bytes);
         if constexpr (rows_known<ROWS>::YES)
-            fetch_rows<ROWS>(s, to, w.number, w.g);
+            fetch_rows<ROWS>(s, to, w.number[u], w.g, tid);
         else
-            fetch<D, HALF_THREADS>(s, to, w.number, w.g);
+            fetch<D, HALF_THREADS>(s, to, w.number[u], w.g, tid);
     }
     w.into = next_entry(w, w.into);
-    w.number = page_number(w, ++w.next);
+    w.next += U;
+    read_numbers(w);
     copy_commit();
 }
 
-/* Waits for the next page, and copies another one into the entry that is free now. */
-template <int D, typename ROWS, int BARRIER>
-__device__ __forceinline__ const unsigned char *few_next(few_pages &w, const kv_side &s)
+/* Waits for the next entry, and copies another one into the entry that is free now. */
+template <int D, typename ROWS, int BARRIER, int U>
+__device__ __forceinline__ const unsigned char *few_next(few_pages<U> &w, const kv_side &s)
 {
-    const unsigned char *page = w.ring + w.at * w.bytes;
+    const unsigned char *page = w.ring + w.at * U * w.bytes;
     w.at = next_entry(w, w.at);
     if (w.entries == 2)
         copy_wait<0>();
@@ -208,31 +215,43 @@ __device__ __forceinline__ uint4 few_keys(const ROWS &row, int j, const codebook
         return row.keys(j, book);
 }
 
-/* c[nb]: scores of the 16 positions from n on and the vectors from 8 nb on. */
-template <int D, int NB, typename ROWS>
-__device__ __forceinline__ void few_scores(float (&c)[NB][4], uint32_t q, const unsigned char *k,
+/* c[u][nb]: scores of the 16 positions from n on of page u, and the vectors from 8 nb on. */
+template <int D, int NB, typename ROWS, int U>
+__device__ __forceinline__ void few_scores(float (&c)[U][NB][4], uint32_t q, const unsigned char *k,
                                            const codebook &book, int n)
 {
     const int lane = threadIdx.x & 31, x = lane & 7;
     const uint32_t at = q + x * 2 * D;
     const uint32_t pq[2] = {at + 16 * ((lane / 8) ^ x), at + 16 * ((4 + lane / 8) ^ x)};
-    ROWS row0, row1;
-    row0.open(k + (n + lane / 4) * ROWS::BYTES, lane % 4);
-    row1.open(k + (n + 8 + lane / 4) * ROWS::BYTES, lane % 4);
+    ROWS row0[U], row1[U];
+#pragma unroll
+    for (int u = 0; u < U; u++) {
+        row0[u].open(k + (u * PAGE + n + lane / 4) * ROWS::BYTES, lane % 4, book);
+        row1[u].open(k + (u * PAGE + n + 8 + lane / 4) * ROWS::BYTES, lane % 4, book);
+    }
 #pragma unroll 1 /* the loops of both groups of warps must fit into the instruction cache */
     for (int i = 0; i < D / 32 / ROWS::STEPS; i++) {
-        row0.load(i);
-        row1.load(i);
+#pragma unroll
+        for (int u = 0; u < U; u++) {
+            row0[u].load(i);
+            row1[u].load(i);
+        }
 #pragma unroll
         for (int j = 0; j < ROWS::STEPS; j++) {
-            const uint4 u = few_keys(row0, j, book), v = few_keys(row1, j, book);
-            const uint32_t a0[4] = {u.x, v.x, u.y, v.y}, a1[4] = {u.z, v.z, u.w, v.w};
+            uint32_t b[NB][4];
 #pragma unroll
-            for (int nb = 0; nb < NB; nb++) {
-                uint32_t b[4];
-                load_frags(b, pq[j % 2] + (i * (ROWS::STEPS / 2) + j / 2) * 128 + nb * 8 * 2 * D);
-                mma_f16(c[nb], a0, b[0], b[1]);
-                mma_f16(c[nb], a1, b[2], b[3]);
+            for (int nb = 0; nb < NB; nb++)
+                load_frags(b[nb],
+                           pq[j % 2] + (i * (ROWS::STEPS / 2) + j / 2) * 128 + nb * 8 * 2 * D);
+#pragma unroll
+            for (int u = 0; u < U; u++) {
+                const uint4 k0 = few_keys(row0[u], j, book), k1 = few_keys(row1[u], j, book);
+                const uint32_t a0[4] = {k0.x, k1.x, k0.y, k1.y}, a1[4] = {k0.z, k1.z, k0.w, k1.w};
+#pragma unroll
+                for (int nb = 0; nb < NB; nb++) {
+                    mma_f16(c[u][nb], a0, b[nb][0], b[nb][1]);
+                    mma_f16(c[u][nb], a1, b[nb][2], b[nb][3]);
+                }
             }
         }
     }
@@ -341,11 +360,11 @@ __device__ __forceinline__ void few_put(unsigned char *p, few_change *change,
         }
 }
 
-template <int D, int NB, typename K>
+template <int D, int NB, typename K, int U>
 __device__ __forceinline__ void few_score_pages(const attend_args &a, const few_layout &at,
-                                                unsigned char *sm, few_pages &w, int cell)
+                                                unsigned char *sm, few_pages<U> &w, int cell)
 {
-    const int lane = threadIdx.x & 31, warp = threadIdx.x / 32, n = 16 * warp;
+    const int lane = threadIdx.x & 31, n = 16 * w.warp;
     const int *seen_by = (const int *)(sm + at.rows);
     const codebook book = few_book(a.k, sm, at, 0);
     const uint32_t q = shared_at(sm + at.q);
@@ -360,22 +379,33 @@ __device__ __forceinline__ void few_score_pages(const attend_args &a, const few_
             s.hi[nb][v] = seen_by[2 * i + 1];
         }
     few_reset(s);
-    for (int i = 0; i < w.pages; i++, cell += PAGE) {
+    for (int i = 0; i * U < w.pages; i++, cell += U * PAGE) {
         const unsigned char *page = few_next<D, K, AT_KEYS>(w, a.k);
-        float c[NB][4] = {}, fade[NB][2];
-        if (cell % FT_RANGE == 0) few_reset(s);
-        if constexpr (rows_known<K>::YES)
+        float c[U][NB][4] = {};
+        if constexpr (rows_known<K>::YES) {
             few_scores<D, NB, K>(c, q, page, book, n);
-        else if (a.k.type == FT_KV_F16)
-            few_scores_f16<D>(c, q, shared_at(page), n);
-        else
+        } else if (a.k.type == FT_KV_F16) {
+#pragma unroll
+            for (int u = 0; u < U; u++)
+                few_scores_f16<D>(c[u], q, shared_at(page) + u * w.bytes, n);
+        } else {
             FOR_ENCODING(a.k, few_scores<D, NB, ROWS>(c, q, page, book, n));
-        few_scale(c, s, a.scale, cell + n, red + warp * 8 * NB);
+        }
+#pragma unroll
+        for (int u = 0; u < U; u++)
+            few_scale(c[u], s, a.scale, cell + u * PAGE + n,
+                      red + (u * HALF_WARPS + w.warp) * 8 * NB);
         barrier_sync<AT_MAXIMA, HALF_THREADS>();
-        few_weigh(c, s, red, fade);
         if (i >= 2) sync_buffer<FREE>(i);
-        few_put(sm + at.p + i % 2 * at.p_bytes, (few_change *)(sm + at.change) + i % 2 * 8 * NB, c,
-                s, fade, n);
+#pragma unroll
+        for (int u = 0; u < U; u++) {
+            const int buffer = i % 2 * U + u;
+            float fade[NB][2];
+            if ((cell + u * PAGE) % FT_RANGE == 0) few_reset(s);
+            few_weigh(c[u], s, red + u * HALF_WARPS * 8 * NB, fade);
+            few_put(sm + at.p + buffer * at.p_bytes,
+                    (few_change *)(sm + at.change) + buffer * 8 * NB, c[u], s, fade, n);
+        }
         arrive_buffer<FULL>(i);
     }
 }
@@ -494,6 +524,18 @@ __device__ __forceinline__ void few_put_sums(float *to, const few_columns &d,
                                              float factor)
 {
     to += column + (threadIdx.x & 31) / 4 * d.lane;
+    if (d.tile == 1 && (uintptr_t)to % 16 == 0) {
+#pragma unroll
+        for (int m = 0; m < MT; m += 4)
+#pragma unroll
+            for (int half = 0; half < 2; half++) {
+                const int at = i + 2 * half;
+                *(float4 *)(to + 16 * m + half * d.half) =
+                    make_float4(r.o[m][nb][at] * factor, r.o[m + 1][nb][at] * factor,
+                                r.o[m + 2][nb][at] * factor, r.o[m + 3][nb][at] * factor);
+            }
+        return;
+    }
 #pragma unroll
     for (int m = 0; m < MT; m++)
 #pragma unroll
@@ -524,7 +566,7 @@ few_put_vector(const attend_args &a, const tile &t, const few_sums<MT, NB> &r, f
         const ft_attn_parts own = {t.part.first + (row - t.row) * t.part.n, t.part.n};
         into = a.total && (none || first == last)
                    ? total_at(a, row, h)
-                   : part_at(a, own, h) + (from / FT_RANGE - first) * (D + 2);
+                   : part_at(a, own, h) + (from / FT_RANGE - first) * PART_WIDTH(D);
         if (!column && threadIdx.x % 32 < 4) {
             into[0] = top;
             into[1] = r.l[nb][i];
@@ -534,30 +576,35 @@ few_put_vector(const attend_args &a, const tile &t, const few_sums<MT, NB> &r, f
     few_put_sums(into, few_columns_of(a.v), r, nb, i, column, factor);
 }
 
-template <int D, int NB, typename V>
+template <int D, int NB, typename V, int U>
 __device__ __forceinline__ void few_value_pages(const attend_args &a, const few_layout &at,
-                                                unsigned char *sm, few_pages &w, const tile &t,
+                                                unsigned char *sm, few_pages<U> &w, const tile &t,
                                                 int g)
 {
     enum { MT = D / 16 / HALF_WARPS };
-    const int column = (threadIdx.x / 32 - HALF_WARPS) * 16 * MT;
+    const int column = w.warp * 16 * MT;
     const int *seen_by = (const int *)(sm + at.rows);
     const codebook book = few_book(a.v, sm, at, 1);
+    const unsigned char *page = NULL;
     few_sums<MT, NB> r = {};
     float top[NB][2];
     for (int i = 0, from = t.lo; i < FT_MAX(w.pages, 1); i++) {
         if (w.pages) {
-            const unsigned char *page = few_next<D, V, AT_VALUES>(w, a.v);
-            const uint32_t p = shared_at(sm + at.p + i % 2 * at.p_bytes);
-            sync_buffer<FULL>(i);
-            few_fade(r, (const few_change *)(sm + at.change) + i % 2 * 8 * NB, top);
+            const int entry = i / U, buffer = i % (2 * U);
+            if (i % U == 0) {
+                page = few_next<D, V, AT_VALUES>(w, a.v);
+                sync_buffer<FULL>(entry);
+            }
+            const uint32_t p = shared_at(sm + at.p + buffer * at.p_bytes);
+            few_fade(r, (const few_change *)(sm + at.change) + buffer * 8 * NB, top);
             if constexpr (rows_known<V>::YES)
                 few_values<D, MT, NB, V>(r, p, page, book, column);
             else if (a.v.type == FT_KV_F16)
                 few_values_f16<D>(r, p, shared_at(page), column);
             else
                 FOR_ENCODING(a.v, few_values<D, MT, NB, ROWS>(r, p, page, book, column));
-            if (i + 2 < w.pages) arrive_buffer<FREE>(i);
+            page += w.bytes;
+            if (i % U == U - 1 && (entry + 2) * U < w.pages) arrive_buffer<FREE>(entry);
         }
         const int to = (t.lo / PAGE + i + 1) * PAGE;
         if (to % FT_RANGE && i + 1 < w.pages) continue;
@@ -575,22 +622,24 @@ __device__ __forceinline__ void few_value_pages(const attend_args &a, const few_
 /* ---- blocks ---- */
 
 /* The positions [t.lo, t.hi) for a tile. *waited: the previous kernels have finished. */
-template <int D, int NB, typename K, typename V>
+template <int D, int NB, typename K, typename V, int U>
 __device__ __forceinline__ void few_tile(const attend_args &a, const few_layout &at,
                                          unsigned char *sm, const tile &t, int g, bool *waited)
 {
-    const bool scores = threadIdx.x < HALF_THREADS;
-    few_pages w = {};
+    const int warp = threadIdx.x / 32;
+    const bool scores = warp < HALF_WARPS;
+    few_pages<U> w = {};
+    w.warp = warp % HALF_WARPS;
     w.ring = sm + (scores ? at.k : at.v);
     w.page = a.b.page[a.space] + (size_t)t.slot * a.b.pages_per_seq + t.lo / PAGE;
     w.bytes = scores ? at.k_bytes : at.v_bytes;
     w.entries = at.entries;
     w.g = g;
     w.pages = t.lo < t.hi ? (t.hi - 1) / PAGE - t.lo / PAGE + 1 : 0;
-    w.number = page_number(w, 0);
+    read_numbers(w);
     /* pages written by earlier steps do not depend on the previous kernels, which computed the
      * queries */
-    const int ahead = FT_MIN(w.entries - 1, w.pages);
+    const int ahead = FT_MIN((w.entries - 1) * U, w.pages);
     const bool wait = !*waited, old = (t.lo / PAGE + ahead) * PAGE <= t.start;
     *waited = true;
     if (wait && !old) wait_for_previous_kernel();
@@ -613,7 +662,7 @@ __device__ __forceinline__ void few_tile(const attend_args &a, const few_layout 
  * time: the launch does not depend on the context lengths. A block has ranges in a row, so that it
  * goes from one to the next without waiting for a page. The first blocks have one more than the
  * others: blocks are placed one per multiprocessor before any of them gets a second one. */
-template <int D, int NB, typename K, typename V, int BLOCKS>
+template <int D, int NB, typename K, typename V, int U, int BLOCKS>
 static __global__ void __launch_bounds__(THREADS, BLOCKS)
     attend_few_kernel(const attend_args a, const few_layout at)
 {
@@ -635,7 +684,7 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS)
         tile_ranges(a, &t, (int *)(sm + at.rows), 8 * NB);
         t.lo = max(t.lo, (of.first + first) * FT_RANGE);
         t.hi = min(t.hi, (of.first + first + n) * FT_RANGE);
-        few_tile<D, NB, K, V>(a, at, sm, t, at_tile / of.n, &waited);
+        few_tile<D, NB, K, V, U>(a, at, sm, t, at_tile / of.n, &waited);
         __syncthreads(); /* the next tile overwrites shared memory */
     }
     if (!waited) wait_for_previous_kernel();
@@ -646,6 +695,7 @@ typedef void attend_few_fn(const attend_args, const few_layout);
 typedef struct few_kernel {
     attend_few_fn *fn; /* NULL: there is none */
     int blocks;        /* that a multiprocessor runs at a time, if shared memory suffices */
+    int unit;          /* pages that it processes at a time */
 } few_kernel;
 
 /* The kernels for up to 8, 16, 24 and 32 vectors and these types of keys and values. */

@@ -1,23 +1,24 @@
 /* Attention on tensor cores: the choice of the kernel (attend_mma.cuh), and merging of the ranges
- * afterwards. On an H200, one row of the 27b with a context of 32,000: merging takes 5 us after 40
- * us of attention (times of a profiler). Its 1.6 MB are in the L2 cache: all of it is latency. */
+ * afterwards. */
 #include "dev/cuda/attend/attend_few.cuh"
 
 /* ---- merging ---- */
 
-enum { BACK_THREADS = 256, MERGE_COLS = 128, AHEAD = 64 };
+/* Ranges are read in chunks, CHUNKS of them ahead. */
+enum { BACK_THREADS = 256, MERGE_THREADS = 128, CHUNK = 32, CHUNKS = MERGE_THREADS / CHUNK };
 
-/* Factors for merging a range into the sum of a row and head: the sum is multiplied by `was`, and
- * `is` times the sum of the range is added. */
+/* Factors for merging ranges into the sum of a row and head: the sum is multiplied by `was`, and
+ * `is` times the sum of the range is added. l: the sums of their weights. */
 typedef struct merging {
-    float was[AHEAD], is[AHEAD], l[AHEAD], top[AHEAD / 32];
+    float4 was[MERGE_THREADS / 4], is[MERGE_THREADS / 4], l[MERGE_THREADS / 4];
+    float top[MERGE_THREADS / 32];
 } merging;
 
-/* The factors of the ranges from..., one per thread of the first AHEAD; M: the largest score so
- * far. The running maxima may be computed in parallel; the sums may not. */
+/* The factors of the ranges from..., one per thread; M: the largest score so far. The running
+ * maxima may be computed in parallel; the sums may not. */
 __device__ __forceinline__ void merge_factors(merging *s, float m, float l, float &M)
 {
-    const int lane = threadIdx.x & 31, warp = threadIdx.x / 32;
+    const int i = threadIdx.x, lane = i % 32, warp = i / 32;
     float upto = m;
 #pragma unroll
     for (int o = 1; o < 32; o *= 2) {
@@ -25,71 +26,112 @@ __device__ __forceinline__ void merge_factors(merging *s, float m, float l, floa
         if (lane >= o) upto = fmaxf(upto, other);
     }
     const float left = __shfl_up_sync(0xffffffffu, upto, 1);
-    __syncthreads(); /* the factors of the previous ranges have been used */
-    if (threadIdx.x < AHEAD && lane == 31) s->top[warp] = upto;
+    if (lane == 31) s->top[warp] = upto;
     __syncthreads();
-    if (threadIdx.x < AHEAD) {
-        float before = warp ? fmaxf(M, s->top[0]) : M;
-        if (lane) before = fmaxf(before, left);
-        const float top = fmaxf(before, m);
-        const bool none = m == -INFINITY;
-        s->was[threadIdx.x] = none ? 1.0f : exp2_approx(before - top);
-        s->is[threadIdx.x] = none ? 0.0f : exp2_approx(m - top);
-        s->l[threadIdx.x] = l;
+    float before = lane ? fmaxf(M, left) : M;
+#pragma unroll
+    for (int w = 0; w < MERGE_THREADS / 32; w++) {
+        if (w < warp) before = fmaxf(before, s->top[w]);
+        M = fmaxf(M, s->top[w]);
     }
-    M = fmaxf(M, fmaxf(s->top[0], s->top[1]));
-    __syncthreads();
+    const float top = fmaxf(before, m);
+    const bool none = m == -INFINITY;
+    ((float *)s->was)[i] = none ? 1.0f : exp2_approx(before - top);
+    ((float *)s->is)[i] = none ? 0.0f : exp2_approx(m - top);
+    ((float *)s->l)[i] = l;
+}
+
+/* Copies a chunk of ranges of which n are left: `group` columns of each. */
+__device__ __forceinline__ void copy_chunk(float *to, const float *from, int group, int width,
+                                           int n)
+{
+    const int shift = group == 128 ? 5 : 4, pieces = 1 << shift; /* of 16 bytes */
+    const int step = MERGE_THREADS >> shift, piece = threadIdx.x & (pieces - 1);
+    int range = (int)threadIdx.x >> shift;
+    uint32_t at = shared_at(to + 4 * threadIdx.x);
+    from += range * width + 4 * piece;
+    for (; range < min(n, (int)CHUNK); range += step, from += step * width)
+        copy_16(at, from), at += 16 * MERGE_THREADS;
+    copy_commit();
+}
+
+/* Adds n ranges, at most a chunk, whose factors begin with number `first`: column threadIdx.x. */
+__device__ __forceinline__ void add_chunk(const merging *s, const float *o, int group, int first,
+                                          int n, float &L, float &O)
+{
+    int k = 0;
+    o += threadIdx.x;
+#pragma unroll 2
+    for (; k + 4 <= n; k += 4, o += 4 * group) {
+        const float4 was = s->was[(first + k) / 4], is = s->is[(first + k) / 4];
+        const float4 l = s->l[(first + k) / 4];
+        const float o1 = o[group], o2 = o[2 * group], o3 = o[3 * group];
+        L = merged(merged(L, l.x, was.x, is.x), l.y, was.y, is.y);
+        L = merged(merged(L, l.z, was.z, is.z), l.w, was.w, is.w);
+        O = merged(merged(O, o[0], was.x, is.x), o1, was.y, is.y);
+        O = merged(merged(O, o2, was.z, is.z), o3, was.w, is.w);
+    }
+    for (; k < n; k++, o += group) {
+        const float was = ((const float *)s->was)[first + k],
+                    is = ((const float *)s->is)[first + k];
+        L = merged(L, ((const float *)s->l)[first + k], was, is);
+        O = merged(O, *o, was, is);
+    }
 }
 
 /* Merges the ranges of a row and head in order. A thread has a column, a block as many columns as a
- * Hadamard transform has. There is little to read and latency dominates, so all loads are issued at
- * once. */
-static __global__ void __launch_bounds__(MERGE_COLS) attend_merge_kernel(const attend_args a)
+ * Hadamard transform has. There is little to read and latency dominates. */
+static __global__ void __launch_bounds__(MERGE_THREADS) attend_merge_kernel(const attend_args a)
 {
+    extern __shared__ float4 attend_merge_shared[]; /* CHUNKS chunks */
     __shared__ merging s;
-    __shared__ float x[MERGE_COLS];
-    const int i = blockIdx.x / a.q.H, h = blockIdx.x % a.q.H, D = a.q.d;
-    const int c = blockIdx.y * blockDim.x + threadIdx.x;
+    __shared__ float x[MERGE_THREADS];
+    const int i = blockIdx.x / a.q.H, h = blockIdx.x % a.q.H, group = a.hadamard.group;
+    const int width = PART_WIDTH(a.q.d), tid = threadIdx.x, c = blockIdx.y * group + tid;
+    float *const chunks = (float *)attend_merge_shared;
     int lo, hi; /* part of the batch, which was uploaded before the previous kernel */
     seen(a, a.b.end[batch_row(a, i)], &lo, &hi);
     const float *part = part_at(a, a.part_of[batch_row(a, i)], h);
+    const float *from = part + 2 + blockIdx.y * group;
     wait_for_previous_kernel();
     if (lo >= hi) return;
     const int n = (hi - 1) / FT_RANGE - lo / FT_RANGE + 1;
     if (n == 1 && (a.total || !a.v.hadamard)) return;
+    for (int k = 0; k < CHUNKS; k++)
+        copy_chunk(chunks + k * CHUNK * group, from + k * CHUNK * width, group, width,
+                   n - k * CHUNK);
     float M = -INFINITY, L = 0, O = 0;
-    for (int from = 0; from < n; from += AHEAD, part += AHEAD * (D + 2)) {
-        const int some = min(n - from, (int)AHEAD);
-        const bool mine = (int)threadIdx.x < some;
-        const float m = mine ? part[(int)threadIdx.x * (D + 2)] : -INFINITY;
-        const float l = mine ? part[(int)threadIdx.x * (D + 2) + 1] : 0.0f;
-        float o[AHEAD];
-#pragma unroll
-        for (int k = 0; k < AHEAD; k++) o[k] = k < some ? part[k * (D + 2) + 2 + c] : 0.0f;
-        merge_factors(&s, m, l, M);
-#pragma unroll
-        for (int k = 0; k < AHEAD; k++) {
-            if (k >= some) break;
-            const float was = s.was[k], is = s.is[k];
-            L = fmaf(s.l[k], is, __fmul_rn(L, was));
-            O = merged(O, o[k], was, is);
+    float m = tid < n ? part[tid * width] : -INFINITY, l = tid < n ? part[tid * width + 1] : 0.0f;
+    for (int at = 0; at < n; at += CHUNK) {
+        const int slot = at / CHUNK % CHUNKS, next = at + MERGE_THREADS;
+        float *const chunk = chunks + slot * CHUNK * group;
+        if (!slot) {
+            const int own = next + tid;
+            merge_factors(&s, m, l, M);
+            m = own < n ? part[own * width] : -INFINITY;
+            l = own < n ? part[own * width + 1] : 0.0f;
         }
+        copy_wait<CHUNKS - 1>();
+        __syncthreads();
+        if (tid < group) add_chunk(&s, chunk, group, slot * CHUNK, min(n - at, (int)CHUNK), L, O);
+        __syncthreads();
+        copy_chunk(chunk, from + next * width, group, width, n - next);
     }
     if (a.total) {
         float *to = total_at(a, i, h);
         if (!c) to[0] = M, to[1] = L;
-        to[2 + c] = O;
+        if (tid < group) to[2 + c] = O;
         return;
     }
     O *= inverse_of(L);
     if (a.v.hadamard) {
-        x[threadIdx.x] = O;
+        x[tid] = O;
         __syncthreads();
-        if (threadIdx.x < 32) hadamard_vector(x, blockDim.x, a.hadamard, true);
+        if (tid < 32) hadamard_vector(x, group, a.hadamard, true);
         __syncthreads();
-        O = x[threadIdx.x];
+        O = x[tid];
     }
-    mat_head(a.o, i, h)[c] = O;
+    if (tid < group) mat_head(a.o, i, h)[c] = O;
 }
 
 /* Transforms sums of Hadamard-transformed values back, in place. */
@@ -138,7 +180,7 @@ static int widest(const ft_cuda *c, const attend_args *a)
 static float *parts_of(ft_cuda *c, const attend_args *a)
 {
     const size_t rows = (size_t)FT_MAX(c->parts, c->parts_now);
-    const size_t bytes = sizeof(float) * rows * (size_t)a->q.H * (size_t)(a->q.d + 2);
+    const size_t bytes = sizeof(float) * rows * (size_t)a->q.H * PART_WIDTH((size_t)a->q.d);
     if (a->ahead || c->shape.T > FT_SHAPE_ROWS || c->parts_overflow || bytes > FT_CUDA_PART_BYTES)
         return NULL;
     return (float *)ft_cuda_scratch(c, FT_SCRATCH_ATTEND, bytes);
@@ -197,7 +239,8 @@ static bool launch_few(ft_cuda *c, attend_args *a, int most)
     const few_kernel few = few_for(a, NB);
     attend_few_fn *attend_few = few.fn;
     if (!attend_few || a->group > 8 * NB || !a->part || way_of(a) == HALVES) return false;
-    const few_layout l = few_layout_of(a, a->q.d, NB, ((int)c->smem + 1024) / few.blocks - 1024);
+    few_layout l =
+        few_layout_of(a, a->q.d, NB, few.unit, ((int)c->smem + 1024) / few.blocks - 1024);
     if ((size_t)l.bytes > c->smem) return false;
     a->rows = 8 * NB / a->group;
     ft_cuda_shared(c, (const void *)attend_few, l.bytes);
@@ -212,6 +255,15 @@ static void attend_expanded(ft_cuda *c, const attend_args *a)
         attend_args e = ft_cuda_expand(c, a, i);
         launch(c, &e, widest(c, &e));
     }
+}
+
+static void launch_merge(ft_cuda *c, const attend_args *a)
+{
+    const int group = a->hadamard.group, bytes = CHUNKS * CHUNK * group * (int)sizeof(float);
+    ft_cuda_shared(c, (const void *)attend_merge_kernel, bytes);
+    FT_LAUNCH_NEXT(c, attend_merge_kernel,
+                   dim3((unsigned)(a->q.T * a->q.H), (unsigned)(a->q.d / group)), MERGE_THREADS,
+                   (size_t)bytes, *a);
 }
 
 bool ft_cuda_attend_mma(ft_cuda *c, attend_args *a)
@@ -230,10 +282,7 @@ bool ft_cuda_attend_mma(ft_cuda *c, attend_args *a)
     if (expand) attend_expanded(c, a);
     if ((!expand || c->shape.S > 1) && !launch_few(c, a, most)) launch(c, a, WM);
     const bool back = a->v.hadamard && !a->total;
-    if (!loop && (!near || back))
-        FT_LAUNCH_NEXT(c, attend_merge_kernel,
-                       dim3((unsigned)(T * a->q.H), (unsigned)(D / a->hadamard.group)),
-                       (unsigned)a->hadamard.group, 0, *a);
+    if (!loop && (!near || back)) launch_merge(c, a);
     if (loop && back)
         FT_LAUNCH_NEXT(c, attend_back_kernel, ft_blocks((size_t)T * a->q.H, BACK_THREADS / 32),
                        BACK_THREADS, BACK_THREADS / 32 * (size_t)D * sizeof(float), *a);

@@ -77,12 +77,13 @@ static inline layout layout_of(const attend_args *a, int D, int WM, int cc)
 
 /* ---- pages ---- */
 
-/* A page of rows in their stored encoding, by N threads; f16 rows are swizzled. */
-template <int D, int N = THREADS>
-__device__ __forceinline__ void fetch(const kv_side &s, uint32_t to, int page, int g)
+/* A page of rows in their stored encoding, by N threads, of which this one is `tid`; f16 rows are
+ * swizzled. */
+template <int D, int N>
+__device__ __forceinline__ void fetch(const kv_side &s, uint32_t to, int page, int g, int tid)
 {
     enum { PIECES = D / 8, ROWS = N / PIECES }; /* of a row, of a pass */
-    const int tid = threadIdx.x % N, r = tid / PIECES, c = tid % PIECES;
+    const int r = tid / PIECES, c = tid % PIECES;
     const unsigned char *from = kv_page(s, page, g) + 16 * tid;
     if (has_halves(s)) {
 #pragma unroll
@@ -125,7 +126,8 @@ template <int D> __device__ __forceinline__ void issue(const page_ring &w, int i
 {
     if (item < 2 * w.pages) {
         const int page = w.page ? w.page[item / 2] : w.first + item / 2;
-        fetch<D>(item & 1 ? w.a->v : w.a->k, shared_at(place<D>(w, item)), page, w.g);
+        fetch<D, THREADS>(item & 1 ? w.a->v : w.a->k, shared_at(place<D>(w, item)), page, w.g,
+                          threadIdx.x);
     }
     copy_commit();
 }
@@ -376,7 +378,7 @@ __device__ __forceinline__ void put_range(const attend_args &a, const tile &t, c
         return;
     }
     const ft_attn_parts own = {t.part.first + (row - t.row) * t.part.n, t.part.n};
-    put_partial(part_at(a, own, h) + (t.lo / FT_RANGE - first) * (D + 2), r, j, wn);
+    put_partial(part_at(a, own, h) + (t.lo / FT_RANGE - first) * PART_WIDTH(D), r, j, wn);
 }
 
 /* Stores a thread's two rows: the result, or without LOOP that of the range. */

@@ -76,6 +76,11 @@ __device__ __forceinline__ uint32_t bits_of(__half2 h)
     return u;
 }
 
+__device__ __forceinline__ uint32_t times(uint32_t halves, __half2 scale)
+{
+    return bits_of(__hmul2(as_halves(halves), scale));
+}
+
 __device__ __forceinline__ __half half_at(const unsigned char *p)
 {
     return __ushort_as_half(*(const uint16_t *)p);
@@ -92,7 +97,7 @@ __device__ __forceinline__ void widen(uint32_t four, uint32_t &p0, uint32_t &p1)
  * sixteen values it is the upper half. */
 typedef struct codebook {
     uint32_t low[2], high[2];
-    const unsigned char *pairs; /* attend_few.cuh, codes of four bits: see put_pairs */
+    uint32_t pairs; /* attend_few.cuh, codes of four bits: a lane's copy (put_pairs) */
 } codebook;
 
 /* A table in shared memory of the values of every byte, which is two codes of four bits, 32 times:
@@ -107,10 +112,13 @@ __device__ __forceinline__ void put_pairs(unsigned char *pairs, const uint16_t *
     }
 }
 
-/* The values of the byte in bits 7 to 14 of x. */
-__device__ __forceinline__ uint32_t pair_of(const codebook &b, uint32_t x)
+/* The values of byte j of x. A dot product of bytes computes the address. */
+template <int J> __device__ __forceinline__ uint32_t pair_of(const codebook &b, uint32_t x)
 {
-    return *(const uint32_t *)(b.pairs + ((x & 0x7f80u) | 4 * (threadIdx.x & 31)));
+    uint32_t at, v;
+    asm("dp4a.u32.u32 %0, %1, %2, %3;" : "=r"(at) : "r"(x), "n"(0x80u << 8 * J), "r"(b.pairs));
+    asm("ld.shared.b32 %0, [%1];" : "=r"(v) : "r"(at));
+    return v;
 }
 
 __device__ __forceinline__ codebook codebook_of(const uint16_t *table)
@@ -123,6 +131,20 @@ __device__ __forceinline__ codebook codebook_of(const uint16_t *table)
         b.high[i] = __byte_perm(v.x, v.y, 0x7531);
     }
     return b;
+}
+
+/* The same values times a scale. */
+__device__ __forceinline__ codebook scaled_book(const codebook &b, __half2 scale)
+{
+    codebook to = b;
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        const uint32_t x = times(__byte_perm(b.low[i], b.high[i], 0x5140), scale);
+        const uint32_t y = times(__byte_perm(b.low[i], b.high[i], 0x7362), scale);
+        to.low[i] = __byte_perm(x, y, 0x6420);
+        to.high[i] = __byte_perm(x, y, 0x7531);
+    }
+    return to;
 }
 
 /* ---- encodings in blocks of 32 ---- */
@@ -191,7 +213,7 @@ struct plain_part {
     const unsigned char *row;
     int t;
 
-    __device__ __forceinline__ void open(const unsigned char *at, int part)
+    __device__ __forceinline__ void open(const unsigned char *at, int part, const codebook &)
     {
         row = at;
         t = part;
@@ -361,11 +383,6 @@ __device__ __forceinline__ void load_words(uint32_t (&w)[N], const unsigned char
     }
 }
 
-__device__ __forceinline__ uint32_t times(uint32_t halves, __half2 scale)
-{
-    return bits_of(__hmul2(as_halves(halves), scale));
-}
-
 /* A lane's quarter of a key row. HEAD: bytes in front of a group's codes. */
 template <int D, int BITS, int HEAD> struct turbo_rows {
     enum {
@@ -382,10 +399,11 @@ template <int D, int BITS, int HEAD> struct turbo_rows {
     const unsigned char *codes; /* of the quarter, */
     int thirds;                 /* and how far behind them its third bits are */
     uint32_t low[WORDS], third[1];
-    __half2 scale;
+    __half2 scale; /* of the group in which the quarter is, */
+    codebook own;  /* and the codebook times the scale, for codes of two and three bits */
     int t;
 
-    __device__ __forceinline__ void open(const unsigned char *at, int part)
+    __device__ __forceinline__ void open(const unsigned char *at, int part, const codebook &book)
     {
         t = part;
         const int from = t * PART % GROUP;
@@ -393,6 +411,7 @@ template <int D, int BITS, int HEAD> struct turbo_rows {
         scale = __half2half2(half_at(b));
         codes = b + HEAD + from * PLANE / 8;
         thirds = GROUP / 4 + from / 8 - from * PLANE / 8;
+        if (BITS < 4) own = scaled_book(book, scale);
     }
 
     __device__ __forceinline__ void load(int u)
@@ -428,12 +447,12 @@ template <int D, int BITS, int HEAD> struct turbo_rows {
         } else {
             split_twos(low[j / 2], even, odd);
         }
-        look_up(book, even >> 16 * (j % 2), 0, lo, hi);
-        v.x = times(__byte_perm(lo, hi, 0x5140), scale);
-        v.z = times(__byte_perm(lo, hi, 0x7362), scale);
-        look_up(book, odd >> 16 * (j % 2), 0, lo, hi);
-        v.y = times(__byte_perm(lo, hi, 0x5140), scale);
-        v.w = times(__byte_perm(lo, hi, 0x7362), scale);
+        look_up(own, even >> 16 * (j % 2), 0, lo, hi);
+        v.x = __byte_perm(lo, hi, 0x5140);
+        v.z = __byte_perm(lo, hi, 0x7362);
+        look_up(own, odd >> 16 * (j % 2), 0, lo, hi);
+        v.y = __byte_perm(lo, hi, 0x5140);
+        v.w = __byte_perm(lo, hi, 0x7362);
         return v;
     }
 
@@ -441,9 +460,8 @@ template <int D, int BITS, int HEAD> struct turbo_rows {
     __device__ __forceinline__ uint4 keys_of_pairs(int j, const codebook &book) const
     {
         const uint32_t w = low[j];
-        return make_uint4(times(pair_of(book, w << 7), scale), times(pair_of(book, w >> 1), scale),
-                          times(pair_of(book, w >> 9), scale),
-                          times(pair_of(book, w >> 17), scale));
+        return make_uint4(times(pair_of<0>(book, w), scale), times(pair_of<1>(book, w), scale),
+                          times(pair_of<2>(book, w), scale), times(pair_of<3>(book, w), scale));
     }
 
     /* Pairs of neighbouring values from two words of keys(). */
@@ -472,11 +490,14 @@ template <int D, int BITS, int HEAD> struct turbo_rows {
             const uint32_t y = two_bytes(b) | two_bytes(b + 2) << 16;
             const uint32_t even = choose_bits(0x0f0f0f0fu, x, y << 4);
             const uint32_t odd = choose_bits(0x0f0f0f0fu, x >> 4, y);
-#pragma unroll
-            for (int j = 0; j < 4; j++) {
-                v[2 * j] = times(pair_of(book, j ? even >> (8 * j - 7) : even << 7), both);
-                v[2 * j + 1] = times(pair_of(book, j ? odd >> (8 * j - 7) : odd << 7), both);
-            }
+            v[0] = times(pair_of<0>(book, even), both);
+            v[1] = times(pair_of<0>(book, odd), both);
+            v[2] = times(pair_of<1>(book, even), both);
+            v[3] = times(pair_of<1>(book, odd), both);
+            v[4] = times(pair_of<2>(book, even), both);
+            v[5] = times(pair_of<2>(book, odd), both);
+            v[6] = times(pair_of<3>(book, even), both);
+            v[7] = times(pair_of<3>(book, odd), both);
             return;
         }
         uint32_t code[2], lo, hi; /* a0 a2 b0 b2 a4 a6 b4 b6, and a1 ... */
@@ -532,7 +553,7 @@ __device__ __forceinline__ void expand_rows(unsigned char *tile, const unsigned 
 {
     const int lane = threadIdx.x & 31, r = threadIdx.x / 32 * 8 + lane % 8, t = lane / 8;
     ROWS rows;
-    rows.open(raw + r * ROWS::BYTES, t);
+    rows.open(raw + r * ROWS::BYTES, t, book);
 #pragma unroll 1
     for (int u = 0; u < D / 32 / ROWS::STEPS; u++) {
         rows.load(u);

@@ -54,7 +54,7 @@ static __global__ void __launch_bounds__(THREADS) expand_kernel(const expand_arg
     if (page < 0) return;
     if (threadIdx.x < 16)
         table[threadIdx.x] = __half_as_ushort(__float2half_rn(s.f.value[threadIdx.x]));
-    fetch<D>(s, shared_at(raw), page, g);
+    fetch<D, THREADS>(s, shared_at(raw), page, g, threadIdx.x);
     copy_commit();
     copy_wait<0>();
     __syncthreads();
