@@ -27,6 +27,12 @@ typedef struct ft_dev_limits {
 
 #define FT_ALLOC_SCRATCH "scratch"
 
+/* A copy between host and device memory. */
+typedef struct ft_copy {
+    void *host, *device;
+    size_t bytes;
+} ft_copy;
+
 struct ft_dev {
     const ft_ops *op;
     const char *name; /* "cpu", "cuda", "ref" */
@@ -62,6 +68,8 @@ struct ft_dev {
     void (*upload)(ft_dev *, void *dst, const void *src, size_t bytes);
     /* Waits for the steps before it. */
     void (*download)(ft_dev *, void *dst, const void *src, size_t bytes);
+    /* Many uploads or downloads at once. NULL: they are made one by one (dev/copies.h). */
+    void (*copy_list)(ft_dev *, const ft_copy *list, size_t n, bool in);
     /* Host memory that copies to and from this device are fast with; host_free releases it. NULL:
      * any memory is. */
     void *(*host_alloc)(ft_dev *, size_t bytes);

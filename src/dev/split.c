@@ -1,6 +1,7 @@
 #include "dev/split_priv.h"
 
 #include "base/mem.h"
+#include "dev/copies.h"
 #include "dev/remote.h"
 
 #include <stdio.h>
@@ -363,6 +364,34 @@ static void download(ft_dev *d, void *dst, const void *src, size_t bytes)
     part->download(part, dst, ft_split_at(s, src, side), bytes);
 }
 
+/* What one device holds is copied together. */
+static void copy_list(ft_dev *d, const ft_copy *list, size_t n, bool in)
+{
+    ft_split *s = (ft_split *)d;
+    ft_copies *of = ft_new_n(ft_copies, (size_t)s->n);
+    for (size_t i = 0; i < n; i++) {
+        const ft_copy *k = &list[i];
+        const ft_split_mem *m = ft_split_find(s, k->device);
+        assert(m);
+        if (m->side < 0) {
+            if (in)
+                upload(d, k->device, k->host, k->bytes);
+            else
+                download(d, k->host, k->device, k->bytes);
+            continue;
+        }
+        of[m->side].dev = ft_split_use(s, m->side);
+        of[m->side].in = in;
+        ft_copies_add(&of[m->side], k->host, ft_split_at(s, k->device, m->side), k->bytes);
+    }
+    for (int i = 0; i < s->n; i++) {
+        if (!of[i].dev) continue;
+        ft_split_use(s, i)->commit(of[i].dev);
+        ft_copies_run(&of[i]);
+    }
+    ft_free(of);
+}
+
 static void move(ft_dev *d, void *dst, const void *src, size_t bytes)
 {
     ft_split *s = (ft_split *)d;
@@ -575,6 +604,7 @@ ft_dev *ft_dev_split(ft_dev *const *dev, int n, const ft_split_rule *r)
         .free = split_free,
         .upload = upload,
         .download = download,
+        .copy_list = copy_list,
         .move = move,
         .holder = holder,
         .bind = bind,

@@ -1,6 +1,7 @@
 #include "kv/kept.h"
 
 #include "base/mem.h"
+#include "dev/copies.h"
 #include "kv/kv_priv.h"
 
 #include <string.h>
@@ -123,7 +124,7 @@ ft_blob *ft_kept_without(const ft_owners *o, ft_blob *b, int pages)
 
 /* ---- copies ---- */
 
-static void copy_piece(ft_kept_copy *k, ft_dev *here, int layer, void *device, size_t n)
+static void copy_piece(ft_kept_copy *k, ft_copies *here, int layer, void *device, size_t n)
 {
     const int owner = k->b->elsewhere ? k->o->of[layer] : 0;
     const size_t at = k->at[owner];
@@ -133,33 +134,33 @@ static void copy_piece(ft_kept_copy *k, ft_dev *here, int layer, void *device, s
         d->keep_save(d, number_of(k->b, owner), at, device, n);
     else if (owner)
         d->keep_load(d, device, number_of(k->b, owner), at, n);
-    else if (k->save)
-        here->download(here, k->b->data + at, device, n);
     else
-        here->upload(here, device, k->b->data + at, n);
+        ft_copies_add(here, k->b->data + at, device, n);
 }
 
 typedef struct user {
     ft_kept_copy *k;
-    ft_dev *here;
+    ft_copies here;
 } user;
 
 static void copy_one(void *arg, int layer, void *device, size_t n)
 {
-    const user *u = arg;
-    copy_piece(u->k, u->here, layer, device, n);
+    user *u = arg;
+    copy_piece(u->k, &u->here, layer, device, n);
 }
 
 void ft_kept_pages(ft_kept_copy *k, const ft_seq *s, int space, int from, int to)
 {
-    user u = {k, s->c->dev};
+    user u = {k, {.dev = s->c->dev, .in = !k->save}};
     ft_cache_page_pieces(s->c, ft_seq_table(s, space), space, from, to, copy_one, &u);
+    ft_copies_run(&u.here);
 }
 
 void ft_kept_state(ft_kept_copy *k, const ft_seq *s)
 {
-    user u = {k, s->c->dev};
+    user u = {k, {.dev = s->c->dev, .in = !k->save}};
     ft_cache_state_pieces(s->c, s->slot, copy_one, &u);
+    ft_copies_run(&u.here);
 }
 
 /* ---- whole blobs ---- */

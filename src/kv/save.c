@@ -1,6 +1,7 @@
 #include "kv/save.h"
 
 #include "base/mem.h"
+#include "dev/copies.h"
 #include "kv/kv_priv.h"
 
 #include <xxhash.h>
@@ -53,32 +54,30 @@ void ft_cache_page_pieces(const ft_cache *c, const int32_t *table, int space, in
 
 /* Copies out of the device and into it. */
 typedef struct copying {
-    ft_dev *d;
+    ft_copies all;
     unsigned char *host; /* the next byte */
-    bool in;
 } copying;
 
 static void copy_piece(void *user, int layer, void *device, size_t n)
 {
     copying *k = user;
     (void)layer;
-    if (k->in)
-        k->d->upload(k->d, device, k->host, n);
-    else
-        k->d->download(k->d, k->host, device, n);
+    ft_copies_add(&k->all, k->host, device, n);
     k->host += n;
 }
 
 void ft_seq_pages_get(const ft_seq *s, int space, int from, int to, void *out)
 {
-    copying k = {s->c->dev, out, false};
+    copying k = {{.dev = s->c->dev}, out};
     ft_cache_page_pieces(s->c, ft_seq_table(s, space), space, from, to, copy_piece, &k);
+    ft_copies_run(&k.all);
 }
 
 void ft_seq_pages_put(ft_seq *s, int space, int from, int to, const void *in)
 {
-    copying k = {s->c->dev, (unsigned char *)(uintptr_t)in, true};
+    copying k = {{.dev = s->c->dev, .in = true}, (unsigned char *)(uintptr_t)in};
     ft_cache_page_pieces(s->c, ft_seq_table(s, space), space, from, to, copy_piece, &k);
+    ft_copies_run(&k.all);
 }
 
 /* ---- delta nets ---- */

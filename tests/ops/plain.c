@@ -1,6 +1,8 @@
 /* Norms and element-wise ops. */
 #include "optest.h"
 
+#include "dev/copies.h"
+
 static void rmsnorm(ft_optest *t, const int *n)
 {
     const int T = n[0], D = n[1];
@@ -197,11 +199,35 @@ static void rope(ft_optest *t, const int *n)
 }
 OPTEST_ROWS(rope, {1, 1, 8, 8}, {3, 4, 64, 16}, {17, 5, 80, 40}, {64, 8, 256, 64}, {2, 2, 512, 512})
 
+/* Pieces of up to n[1] bytes, uploaded together in one order and downloaded in it again. */
+static void copies(ft_optest *t, const int *n)
+{
+    const size_t most = (size_t)n[1], all = most * (size_t)n[0];
+    unsigned char *device = t_alloc(t, all), *to = ft_alloc(all), *from = ft_alloc(all);
+    ft_copies in = {.dev = t->dev, .in = true}, out = {.dev = t->dev};
+    ft_err err;
+    for (size_t i = 0; i < all; i++) from[i] = (unsigned char)(i * 2654435761u >> 13);
+    for (int i = 0; i < n[0]; i++) {
+        const size_t bytes = i ? (size_t)t_below(t, n[1] + 1) : most, at = most * (size_t)i;
+        ft_copies_add(&in, from + at, device + (all - most - at), bytes);
+        ft_copies_add(&out, to + at, device + (all - most - at), bytes);
+        memset(from + at + bytes, 0, most - bytes);
+    }
+    t_begin(t);
+    ft_copies_run(&in);
+    ft_copies_run(&out);
+    if (t->dev->sync(t->dev, &err)) t_fail(t, err.text, 0);
+    if (memcmp(to, from, all)) t_fail(t, "other bytes of", (double)all);
+    ft_free(to);
+    ft_free(from);
+}
+OPTEST(copies, {1, 16}, {7, 4099}, {300, 70001}, {3, 40 << 20}, {9000, 33})
+
 int main(int argc, char **argv)
 {
     const t_case *const all[] = {&rmsnorm_case,  &rmsnorm_heads_case, &gated_norm_case,
                                  &norm_add_case, &act_mul_case,       &sigmoid_mul_case,
                                  &add_case,      &softcap_case,       &gather_case,
-                                 &argmax_case,   &rope_case};
+                                 &argmax_case,   &rope_case,          &copies_case};
     return t_main(argc, argv, all, FT_COUNT(all));
 }

@@ -147,7 +147,7 @@ typedef struct ft_cuda {
     int n_retired;
 
     struct ft_cuda_memory *memory; /* memory.cu */
-    unsigned char *pin[2];         /* pinned staging for weights */
+    unsigned char *pin[2];         /* pinned staging for weights and checkpoints */
     struct ft_pool *readers;
     cudaEvent_t pinned[2];
     uint16_t *grid; /* the tables of quant/grids.h, concatenated, in both orders (weights.cu) */
@@ -276,6 +276,11 @@ void ft_cuda_image_rows(ft_dev *d, ft_mat y, ft_mat x);
 
 /* product/weights.cu: repacks weights from file layout. */
 ft_status ft_cuda_bind(ft_dev *d, ft_weight *w, const void *host, ft_err *err);
+/* Both pinned buffers are allocated; the threads that copy between them and other memory. */
+enum { FT_CUDA_PIN_BYTES = 32 << 20 };
+bool ft_cuda_pin_ready(ft_cuda *c);
+struct ft_pool *ft_cuda_readers(ft_cuda *c);
+void ft_cuda_copy_list(ft_dev *d, const ft_copy *list, size_t n, bool in);
 void ft_cuda_unbind(ft_dev *d, ft_weight *w);
 uint64_t ft_cuda_weight_bytes(ft_dev *d, const ft_weight *w);
 

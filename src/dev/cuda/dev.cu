@@ -560,6 +560,7 @@ static void fill_device(ft_cuda *c)
     d->host_free = host_free;
     d->move = move;
     d->download = download;
+    d->copy_list = ft_cuda_copy_list;
     d->bind = ft_cuda_bind;
     d->unbind = ft_cuda_unbind;
     d->reserve = reserve;

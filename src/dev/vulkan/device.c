@@ -348,6 +348,7 @@ static void fill_device(ft_vk *v)
         .free = ft_vk_free,
         .upload = ft_vk_upload,
         .download = ft_vk_download,
+        .copy_list = ft_vk_copy_list,
         .move = ft_vk_move,
         .bind = ft_vk_bind,
         .unbind = ft_vk_unbind,

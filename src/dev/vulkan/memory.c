@@ -246,6 +246,45 @@ void ft_vk_download(ft_dev *d, void *dst, const void *src, size_t bytes)
     copy((ft_vk *)d, (void *)(uintptr_t)src, dst, bytes, false);
 }
 
+/* Between the staging buffer and the host: the pieces lie one after the other there. */
+static void stage_host(ft_vk *v, const ft_copy *list, size_t n, bool up)
+{
+    unsigned char *at = v->stage.host;
+    for (size_t i = 0; i < n; at += list[i++].bytes)
+        memcpy(up ? at : list[i].host, up ? list[i].host : at, list[i].bytes);
+}
+
+/* As many pieces as fit into the staging buffer; returns how many. */
+static size_t copy_some(ft_vk *v, const ft_copy *list, size_t n, bool up)
+{
+    size_t fit = 0, bytes = 0;
+    for (; fit < n && list[fit].bytes <= STAGE - bytes; fit++) {
+        const ft_vk_block *k = block_of(v, list[fit].device);
+        if (!k || k->b.host) break;
+        bytes += list[fit].bytes;
+    }
+    if (fit < 2 || !stage_ready(v)) {
+        copy(v, list->device, list->host, list->bytes, up);
+        return 1;
+    }
+    if (up) stage_host(v, list, fit, true);
+    for (size_t i = 0, at = 0; i < fit; at += list[i++].bytes) {
+        const ft_vk_buffer *b = &block_of(v, list[i].device)->b;
+        const uint64_t there = ft_vk_address(list[i].device) - b->address;
+        const VkBufferCopy part = {up ? at : there, up ? there : at, list[i].bytes};
+        if (!list[i].bytes) continue;
+        ft_vk_copy(v, up ? v->stage.buffer : b->buffer, up ? b->buffer : v->stage.buffer, part);
+    }
+    ft_vk_wait(v);
+    if (!up) stage_host(v, list, fit, false);
+    return fit;
+}
+
+void ft_vk_copy_list(ft_dev *d, const ft_copy *list, size_t n, bool up)
+{
+    for (size_t i = 0; i < n;) i += copy_some((ft_vk *)d, list + i, n - i, up);
+}
+
 void ft_vk_move(ft_dev *d, void *dst, const void *src, size_t bytes)
 {
     ft_vk *v = (ft_vk *)d;

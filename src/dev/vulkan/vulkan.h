@@ -281,6 +281,7 @@ void *ft_vk_alloc(ft_dev *d, size_t bytes);
 void ft_vk_free(ft_dev *d, void *p);
 void ft_vk_upload(ft_dev *d, void *dst, const void *src, size_t bytes);
 void ft_vk_download(ft_dev *d, void *dst, const void *src, size_t bytes);
+void ft_vk_copy_list(ft_dev *d, const ft_copy *list, size_t n, bool up);
 void ft_vk_move(ft_dev *d, void *dst, const void *src, size_t bytes);
 uint64_t ft_vk_free_bytes(ft_dev *d);
 /* At least `bytes`; the contents are lost with the next op of the same family. 0: no memory. */

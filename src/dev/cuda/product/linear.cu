@@ -118,7 +118,7 @@ ft_seg ft_product_seg(const ft_cuda *c, const ft_weight *w, float *y, int rs)
     s.w.table = table_of_type(c, w->type);
     s.w.n = w->n;
     s.w.units = ft_units(w->k);
-    s.stride = ft_packed_bytes(w->type, w->n, w->k);
+    s.stride = ft_packed_bytes(ft_product_type(w), w->n, w->k);
     s.scale = w->scale;
     s.y = y;
     s.rs = rs;
@@ -169,11 +169,12 @@ extern "C" void ft_cuda_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w
         ft_dense_run(c, y, x, w, NULL, NULL, FT_ACT_NONE, acc);
         return;
     }
-    ft_product p = product_of(c, x, w->type);
+    const ft_type type = ft_product_type(w);
+    ft_product p = product_of(c, x, type);
     if (!p.x) return;
     p.acc = acc;
     add_seg(c, &p, y, w);
-    ft_product_run(c, &p, w->type, ft_product_tokens(c, x.T), 0);
+    ft_product_run(c, &p, type, ft_product_tokens(c, x.T), 0);
 }
 
 /* Products with weights of the same type share a launch. */
@@ -188,14 +189,16 @@ extern "C" void ft_cuda_linears(ft_dev *d, const ft_product_out *o, int n, ft_ma
             ft_cuda_linear(d, o[i].y, x, o[i].w, false);
             continue;
         }
-        ft_product p = product_of(c, x, o[i].w->type);
+        const ft_type type = ft_product_type(o[i].w);
+        ft_product p = product_of(c, x, type);
         if (!p.x) return;
         for (int j = i; j < n && p.n_seg < PRODUCT_SEGS; j++) {
-            if (done >> j & 1 || o[j].w->type != o[i].w->type || ft_dense_is(c, o[j].w)) continue;
+            if (done >> j & 1 || ft_product_type(o[j].w) != type || ft_dense_is(c, o[j].w))
+                continue;
             done |= 1u << j;
             add_seg(c, &p, o[j].y, o[j].w);
         }
-        ft_product_run(c, &p, o[i].w->type, ft_product_tokens(c, x.T), 0);
+        ft_product_run(c, &p, type, ft_product_tokens(c, x.T), 0);
     }
 }
 
@@ -209,13 +212,14 @@ extern "C" void ft_cuda_glu(ft_dev *d, ft_mat y, ft_mat u, ft_mat x, const ft_we
         return;
     }
     assert(!y.operand);
-    if (gate->type != up->type || dense) {
+    const ft_type type = ft_product_type(gate);
+    if (type != ft_product_type(up) || dense) {
         const ft_product_out o[2] = {{y, gate}, {u, up}};
         ft_cuda_linears(d, o, 2, x);
         ft_cuda_act_mul(d, y, y, u, act);
         return;
     }
-    ft_product p = product_of(c, x, gate->type);
+    ft_product p = product_of(c, x, type);
     if (!p.x) return;
     assert(y.hs == y.d || y.H == 1);
     p.seg[0] = ft_product_seg(c, gate, y.p, y.rs);
@@ -227,6 +231,6 @@ extern "C" void ft_cuda_glu(ft_dev *d, ft_mat y, ft_mat u, ft_mat x, const ft_we
     p.out_T = y.T;
     p.out_plane.at = bf16_plane(y.T, ft_mat_cols(y));
     uint16_t *const hadamard = p.hadamard = ft_cuda_wrote_with_hadamard(c, y);
-    ft_product_run(c, &p, gate->type, ft_product_tokens(c, x.T), 0);
+    ft_product_run(c, &p, type, ft_product_tokens(c, x.T), 0);
     if (hadamard && !p.wrote_hadamard) ft_cuda_no_hadamard(c, hadamard);
 }

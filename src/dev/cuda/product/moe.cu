@@ -298,8 +298,8 @@ static void pair_of(const ft_cuda *c, const ft_experts *e, ft_seg s[2])
     }
     s[0] = s[1] = ft_product_seg(c, &e->gate_up, NULL, 0);
     s[0].w.n = s[1].w.n = e->F;
-    s[1].w.p +=
-        (size_t)ft_unit_bytes(e->gate_up.type) * (size_t)s[1].w.units * (size_t)(e->F / TILE_N);
+    s[1].w.p += (size_t)ft_unit_bytes(ft_product_type(&e->gate_up)) * (size_t)s[1].w.units *
+                (size_t)(e->F / TILE_N);
 }
 
 /* The copy of x for weights of a type; in `narrow` if the order for few rows is needed. */
@@ -318,11 +318,11 @@ static void hidden_apart(ft_cuda *c, const ft_experts *e, const ft_product *base
                              e->gate_up.data ? NULL : &e->up};
     for (int i = 0; i < 2 && w[i]; i++) {
         ft_product p = *base;
-        p.x = rows_for(c, x, narrow, w[i]->type);
+        p.x = rows_for(c, x, narrow, ft_product_type(w[i]));
         if (!p.x) return;
         p.seg[0] = ft_product_seg(c, w[i], tmp.p + i * e->F, tmp.rs);
         p.n_seg = 1;
-        ft_product_run(c, &p, w[i]->type, tokens, items);
+        ft_product_run(c, &p, ft_product_type(w[i]), tokens, items);
     }
     FT_LAUNCH_NEXT(c, join_kernel, dim3((unsigned)tmp.T, ft_blocks((size_t)e->F, 256)), 256, 0, tmp,
                    e->F, (int)e->act, h, plane, base->wide);
@@ -332,7 +332,8 @@ static void hidden_apart(ft_cuda *c, const ft_experts *e, const ft_product *base
 static bool in_pairs(const ft_experts *e)
 {
     const bool fused = e->gate_up.data != NULL;
-    return (fused ? e->F % TILE_N == 0 : e->gate.type == e->up.type) && e->F % UNIT_K == 0;
+    return (fused ? e->F % TILE_N == 0 : ft_product_type(&e->gate) == ft_product_type(&e->up)) &&
+           e->F % UNIT_K == 0;
 }
 
 /* Adds the matrix of the shared expert to a segment. */
@@ -350,13 +351,13 @@ static void run_experts(ft_cuda *c, ft_mat y, ft_mat x, const ft_experts *e, ft_
 {
     const int T = x.T, n = T * r.K, D = e->down.n, F = e->F, rows = n + (sh ? T : 0);
     const int tokens = item_tokens(c, T, r.K, e->E);
-    const ft_type type = e->gate_up.data ? e->gate_up.type : e->gate.type;
+    const ft_type type = ft_product_type(e->gate_up.data ? &e->gate_up : &e->gate);
     const bool wide = ft_cuda_wide(c, T) && tokens == ROWS_FEW;
     const bool few = ft_cuda_wide(c, T) && !wide; /* many rows in total, but few per expert */
     plan p;
     float *part =
         (float *)ft_cuda_scratch(c, FT_SCRATCH_MOE, sizeof(float) * (size_t)rows * (size_t)D);
-    const ft_plane plane = ft_product_plane(rows, F, e->down.type);
+    const ft_plane plane = ft_product_plane(rows, F, ft_product_type(&e->down));
     const size_t x_plane = bf16_plane(T, ft_mat_cols(x));
     uint16_t *h = (uint16_t *)ft_cuda_scratch(
         c, FT_SCRATCH_MOE_HIDDEN, 2 * (plane.at + (few ? x_plane : 0)) * sizeof(uint16_t));
@@ -392,8 +393,8 @@ static void run_experts(ft_cuda *c, ft_mat y, ft_mat x, const ft_experts *e, ft_
         hidden_apart(c, e, &up, x, narrow, tmp, h, plane, tokens, p.items);
     }
     ft_cuda_wrote(c, tmp);
-    ft_product_prepare(c, h, rows, F, wide, e->down.type);
-    ft_product_run(c, &down, e->down.type, tokens, p.items);
+    ft_product_prepare(c, h, rows, F, wide, ft_product_type(&e->down));
+    ft_product_run(c, &down, ft_product_type(&e->down), tokens, p.items);
     ft_cuda_wrote(c, y);
     FT_LAUNCH_NEXT(c, combine_kernel, dim3((unsigned)T, ft_blocks((size_t)D, 256)), 256, 0, y, part,
                    r, acc, sh ? sh->s.p : NULL, sh ? sh->s.rs : 0);
@@ -410,9 +411,10 @@ extern "C" void ft_cuda_moe_shared(ft_dev *d, ft_mat y, ft_mat x, const ft_exper
                                    ft_expert_choice r, ft_mat tmp, const ft_shared_expert *sh)
 {
     ft_cuda *c = (ft_cuda *)d;
-    const ft_type type = e->gate_up.data ? e->gate_up.type : e->gate.type;
-    const bool alike = in_pairs(e) && sh->gate->n == e->F && sh->gate->type == type &&
-                       sh->up->type == type && sh->down->type == e->down.type;
+    const ft_type type = ft_product_type(e->gate_up.data ? &e->gate_up : &e->gate);
+    const bool alike = in_pairs(e) && sh->gate->n == e->F && ft_product_type(sh->gate) == type &&
+                       ft_product_type(sh->up) == type &&
+                       ft_product_type(sh->down) == ft_product_type(&e->down);
     if (!alike) {
         ft_cuda_glu(d, sh->g, sh->u, x, sh->gate, sh->up, e->act);
         ft_cuda_sigmoid_mul(d, sh->g, sh->s);
@@ -435,7 +437,7 @@ extern "C" void ft_cuda_expert_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_we
         narrow = (uint16_t *)ft_cuda_scratch(c, FT_SCRATCH_MOE_HIDDEN, 2 * plane * sizeof *narrow);
         if (!narrow) return;
     }
-    const uint16_t *xs = rows_for(c, x, narrow, w->type);
+    const uint16_t *xs = rows_for(c, x, narrow, ft_product_type(w));
     if (!xs || !plan_place(c, &p, n, w->E, tokens)) return;
     sort_choices(c, p, r, n, tokens);
     ft_product q = expert_product(p, xs, plane, x.T, wide, n / x.T);
@@ -443,5 +445,5 @@ extern "C" void ft_cuda_expert_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_we
     q.n_seg = 1;
     q.acc = acc;
     ft_cuda_wrote(c, y);
-    ft_product_run(c, &q, w->type, tokens, p.items);
+    ft_product_run(c, &q, ft_product_type(w), tokens, p.items);
 }

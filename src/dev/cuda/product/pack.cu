@@ -411,15 +411,16 @@ __device__ __forceinline__ uint16_t half_bits(float v)
     return __half_as_ushort(__float2half_rn(fabsf(v) > 65504.0f ? copysignf(65504.0f, v) : v));
 }
 
-/* Plain numbers as F32, or F16 and BF16 as layout Half; zeros outside the matrix. */
-__device__ static void pack_plain(int type, uint8_t *u, const piece p[2][2], int K, int lane)
+/* Plain numbers as F32 or, if `half`, as layout Half; zeros outside the matrix. */
+__device__ static void pack_plain(int type, bool half, uint8_t *u, const piece p[2][2], int K,
+                                  int lane)
 {
     for (int h = 0; h < 2; h++)
         for (int i = 0; i < 2; i++)
             for (int j = 0; j < 8; j++) {
                 const bool some = p[h][i].row && p[h][i].k + j < K;
                 const float v = some ? plain_value(type, p[h][i].row, p[h][i].k + j) : 0.0f;
-                if (packed_as(type) == FT_F32)
+                if (!half)
                     ((float *)u)[128 * (4 * h + 2 * i + j / 4) + 4 * lane + j % 4] = v;
                 else
                     ((uint16_t *)u)[256 * (2 * h + i) + 8 * lane + j] =
@@ -431,8 +432,8 @@ __device__ static void pack_plain(int type, uint8_t *u, const piece p[2][2], int
 typedef struct packing {
     uint8_t *dst;
     const uint8_t *src;
-    size_t row_bytes, all; /* of src; units */
-    int type, n, k, units, tiles, bytes;
+    size_t row_bytes, all;                   /* of src; units */
+    int type, as, n, k, units, tiles, bytes; /* in the file, on the GPU (packed_as) */
 } packing;
 
 /* A warp packs a unit. Experts are stored one after the other, each in whole tiles. */
@@ -452,9 +453,9 @@ static __global__ void pack_kernel(const packing w)
             p[h][i].k = k;
         }
     uint8_t *to = w.dst + id * w.bytes;
-    switch (packed_as(w.type)) {
+    switch (w.as) {
     case FT_F32:
-    case FT_F16: pack_plain(w.type, to, p, w.k, lane); break;
+    case FT_F16: pack_plain(w.type, w.as == FT_F16, to, p, w.k, lane); break;
     case FT_IQ1_M:
     case FT_IQ2_XXS:
     case FT_IQ2_S:
@@ -475,11 +476,12 @@ void ft_weights_pack(ft_cuda *c, const ft_weight *w, const void *raw)
     p.src = (const uint8_t *)raw;
     p.row_bytes = w->row_bytes;
     p.type = w->type;
+    p.as = packed_as(ft_product_type(w));
     p.n = w->n;
     p.k = w->k;
     p.units = ft_units(w->k);
     p.tiles = (w->n + TILE_N - 1) / TILE_N;
-    p.bytes = ft_unit_bytes(w->type);
+    p.bytes = ft_unit_bytes(ft_product_type(w));
     p.all = (size_t)p.tiles * p.units * w->E;
     FT_LAUNCH(c, pack_kernel, ft_blocks(p.all, 8), 256, 0, p);
 }

@@ -13,7 +13,6 @@ extern "C" {
 #include <string.h>
 
 enum {
-    PIN_BYTES = 32 << 20,
     READERS = 8,     /* one thread copies 6 GB/s out of the page cache, the bus transfers 50 */
     SMALL = 1 << 20, /* below this size one thread is enough */
     READ_GRAIN = 4096,
@@ -33,6 +32,12 @@ static void read_part(void *arg, int thread, int threads)
     memcpy(r->to + lo, r->from + lo, hi - lo);
 }
 
+struct ft_pool *ft_cuda_readers(ft_cuda *c)
+{
+    if (!c->readers) c->readers = ft_pool_new(FT_MIN(READERS, ft_cpu_count()), 0);
+    return c->readers;
+}
+
 static void read_file(ft_cuda *c, unsigned char *to, const unsigned char *from, size_t bytes)
 {
     reading r = {to, from, bytes};
@@ -40,15 +45,14 @@ static void read_file(ft_cuda *c, unsigned char *to, const unsigned char *from, 
         memcpy(to, from, bytes);
         return;
     }
-    if (!c->readers) c->readers = ft_pool_new(FT_MIN(READERS, ft_cpu_count()), 0);
-    ft_pool_run(c->readers, read_part, &r);
+    ft_pool_run(ft_cuda_readers(c), read_part, &r);
 }
 
-static bool pin_ready(ft_cuda *c)
+bool ft_cuda_pin_ready(ft_cuda *c)
 {
     for (int i = 0; i < 2 && c->error == cudaSuccess; i++) {
         if (c->pin[i]) continue;
-        ft_cuda_check(c, cudaMallocHost((void **)&c->pin[i], PIN_BYTES), "pinned memory");
+        ft_cuda_check(c, cudaMallocHost((void **)&c->pin[i], FT_CUDA_PIN_BYTES), "pinned memory");
         ft_cuda_check(c, cudaEventCreateWithFlags(&c->pinned[i], cudaEventDisableTiming),
                       "cudaEventCreate");
     }
@@ -58,9 +62,9 @@ static bool pin_ready(ft_cuda *c)
 /* Copies from the host to dst on the device. Returns when src has been read. */
 static void send(ft_cuda *c, unsigned char *dst, const unsigned char *src, size_t bytes)
 {
-    if (!pin_ready(c)) return;
-    for (size_t at = 0, i = 0; at < bytes; at += PIN_BYTES, i ^= 1) {
-        const size_t n = FT_MIN((size_t)PIN_BYTES, bytes - at);
+    if (!ft_cuda_pin_ready(c)) return;
+    for (size_t at = 0, i = 0; at < bytes; at += FT_CUDA_PIN_BYTES, i ^= 1) {
+        const size_t n = FT_MIN((size_t)FT_CUDA_PIN_BYTES, bytes - at);
         ft_cuda_check(c, cudaEventSynchronize(c->pinned[i]), "upload of weights");
         read_file(c, c->pin[i], src + at, n);
         ft_cuda_check(c, cudaMemcpyAsync(dst + at, c->pin[i], n, cudaMemcpyHostToDevice, c->stream),
@@ -147,7 +151,7 @@ static size_t packed_bytes(const ft_cuda *c, const ft_weight *w)
 {
     if (w->lookup) return 0;
     if (ft_dense_is(c, w)) return ft_dense_bytes(w);
-    return ft_packed_bytes(w->type, w->n, w->k) * (size_t)w->E;
+    return ft_packed_bytes(ft_product_type(w), w->n, w->k) * (size_t)w->E;
 }
 
 /* Products read the packed copy; lookups of single rows need the file layout. */

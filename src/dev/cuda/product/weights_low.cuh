@@ -355,6 +355,16 @@ static inline int ft_units(int k)
     return (k + UNIT_K - 1) / UNIT_K;
 }
 
+enum { F32_SMALL = 1 << 20, F32_OUTPUTS = 512 };
+
+/* The type that products read w as: large F32 matrices are stored as f16. Routers, other small ones
+ * and experts stay F32. */
+static inline ft_type ft_product_type(const ft_weight *w)
+{
+    const bool large = (size_t)w->n * (size_t)w->k >= F32_SMALL;
+    return w->type == FT_F32 && w->E == 1 && large && w->n > F32_OUTPUTS ? FT_F16 : w->type;
+}
+
 /* Bytes of one matrix. */
 static inline size_t ft_packed_bytes(ft_type t, int n, int k)
 {
