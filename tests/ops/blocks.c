@@ -84,7 +84,8 @@ static void moe_blocks(ft_optest *t, const int *n)
 OPTEST_ROWS(moe_blocks, {1, 2048, 512, 8, 4, FT_Q4_K}, {20, 512, 512, 16, 4, FT_Q4_K},
             {20, 512, 256, 6, 4, FT_Q5_K}, {90, 512, 256, 8, 4, FT_Q4_K},
             {60, 256, 256, 40, 4, FT_Q4_K}, {2, 256, 256, 256, 8, FT_Q4_K},
-            {1, 256, 256, 100, 5, FT_Q4_K, 1}, {3, 256, 256, 70, 20, FT_Q4_K})
+            {1, 256, 256, 100, 5, FT_Q4_K, 1}, {3, 256, 256, 70, 20, FT_Q4_K},
+            {20, 256, 256, 2, 2, FT_Q4_K})
 
 int main(int argc, char **argv)
 {

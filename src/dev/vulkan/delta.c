@@ -120,7 +120,7 @@ bool ft_vk_delta_norm(ft_vk *v, ft_mat y, ft_mat o, ft_mat z, ft_vec w, float ep
     const bool same = a.o == ft_vk_address(o.p) && a.o == ft_vk_address(y.p) && z.hs == o.hs &&
                       (o.T == 1 || z.rs == o.rs) && o.d == (int)S && y.d == o.d && z.d == o.d &&
                       o.H == (int)heads && y.hs == o.hs && (o.T == 1 || y.rs == o.rs);
-    if (!same || S < 16 || S > 128 || (S & (S - 1)) || v->shape.rows > FT_DECODE_ROWS || !w.p ||
+    if (!same || S < 32 || S > 128 || (S & (S - 1)) || v->shape.rows > FT_DECODE_ROWS || !w.p ||
         v->props.limits.maxComputeWorkGroupInvocations < 4 * S ||
         v->props.limits.maxComputeSharedMemorySize < SHARED)
         return false;

@@ -127,19 +127,44 @@ void ft_vk_pack(ft_vk *v, const ft_weight *w, void *to, const void *from)
 
 /* ---- products ---- */
 
+/* Push constants of halves.comp. */
+typedef struct halves_args {
+    uint64_t x, y;
+    int32_t x_rs, k;
+    uint64_t up, by;
+    int32_t up_rs, by_rs, act;
+} halves_args;
+
+static uint64_t run_halves(ft_vk *v, halves_args *a, int T, ft_vk_scratch_id where)
+{
+    const size_t k = (size_t)a->k;
+    a->y = ft_vk_scratch(v, where, (size_t)T * k * sizeof(uint16_t));
+    if (a->y)
+        FT_VK_RUN(v, FT_VK_HALVES, FT_VK_SPEC(0, a->up != 0), *a, ft_vk_groups(k, 8 * 128),
+                  (size_t)T, 1);
+    return a->y;
+}
+
 /* The f16 copy of x that many.comp reads; 0: no memory. */
 static uint64_t halves_of(ft_vk *v, ft_mat x, ft_vk_scratch_id where)
 {
-    const int k = ft_mat_cols(x);
-    const struct {
-        uint64_t x, y;
-        int32_t x_rs, k;
-    } a = {ft_vk_address(x.p), ft_vk_scratch(v, where, (size_t)x.T * (size_t)k * sizeof(uint16_t)),
-           x.rs, k};
-    if (a.y)
-        FT_VK_RUN(v, FT_VK_HALVES, FT_VK_SPEC(0), a, ft_vk_groups((size_t)k, 8 * 128), (size_t)x.T,
-                  1);
-    return a.y;
+    halves_args a = {.x = ft_vk_address(x.p), .x_rs = x.rs, .k = ft_mat_cols(x)};
+    return run_halves(v, &a, x.T, where);
+}
+
+/* The same of act(gate) * up, times the sigmoid of a row's `by`, if any. */
+static uint64_t halves_of_glu(ft_vk *v, ft_mat gate, ft_mat up, ft_act act, ft_mat by,
+                              ft_vk_scratch_id where)
+{
+    halves_args a = {.x = ft_vk_address(gate.p),
+                     .x_rs = gate.rs,
+                     .k = ft_mat_cols(gate),
+                     .up = ft_vk_address(up.p),
+                     .up_rs = up.rs,
+                     .by = ft_vk_address(by.p),
+                     .by_rs = by.rs,
+                     .act = act};
+    return run_halves(v, &a, gate.T, where);
 }
 
 static coop_args coop_args_of(ft_mat y, ft_mat x, const ft_weight *w, bool acc)
@@ -398,7 +423,7 @@ static plan plan_of(ft_vk *v, ft_expert_choice r, int T, int E, coop_share coop)
     p.rows = (int)p.t.cols;
     if (coop == COOP_ALL) {
         p.direct = pairs <= FEW;
-        p.many = pairs > 16 * (size_t)E;
+        p.many = !p.direct && pairs > 16 * (size_t)E;
         p.rows = p.many ? 64 : pairs > 8 * (size_t)E ? 16 : 8;
     }
     p.tiles = p.direct ? pairs : FT_MIN(pairs, ft_vk_groups(pairs, (size_t)p.rows) + (size_t)E);
@@ -408,7 +433,8 @@ static plan plan_of(ft_vk *v, ft_expert_choice r, int T, int E, coop_share coop)
         uint64_t id, plan;
         int32_t pairs, E, tile, tiles;
     } a = {ids, p.at, (int32_t)pairs, E, p.rows, (int32_t)p.tiles};
-    FT_VK_RUN(v, FT_VK_PLAN, FT_VK_SPEC(0), a, 1, 1, 1);
+    const bool wide = v->props.limits.maxComputeWorkGroupInvocations >= 1024;
+    FT_VK_RUN(v, FT_VK_PLAN, FT_VK_SPEC(wide ? 1024 : 256), a, 1, 1, 1);
     return p;
 }
 
@@ -523,6 +549,7 @@ static void moe(ft_vk *v, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_cho
     const bool wide_down = sh && x.T > FEW && coop(v, sh->down);
     uint64_t halves = 0, shared = 0;
     if (!sums || !p.at) return;
+    if (p.many) ft_vk_beside(v); /* the copy does not need the plan */
     if ((p.many || wide) && !(halves = halves_of(v, x, FT_VK_SCRATCH_HALVES))) return;
     pair both;
     const bool joined = expert_pair(v, &p, e, &both);
@@ -537,14 +564,19 @@ static void moe(ft_vk *v, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_cho
         linear(v, sh->g, x, sh->gate, false, halves);
         linear(v, sh->u, x, sh->up, false, halves);
     }
-    if (!joined) ft_vk_act_mul(&v->dev, gate, gate, up, e->act);
-    if (sh && !sh_joined) {
-        if (!joined) ft_vk_beside(v);
+    if (p.many) {
+        halves = halves_of_glu(v, gate, up, e->act, (ft_mat){0}, FT_VK_SCRATCH_HALVES);
+        if (!halves) return;
+    } else if (!joined) {
+        ft_vk_act_mul(&v->dev, gate, gate, up, e->act);
+    }
+    if (!joined && sh && !sh_joined) ft_vk_beside(v);
+    if (wide_down && !sh_joined) {
+        shared = halves_of_glu(v, sh->g, sh->u, e->act, sh->s, FT_VK_SCRATCH_SHARED);
+        if (!shared) return;
+    } else if (sh && !sh_joined) {
         ft_vk_act_mul_by(v, sh->g, sh->g, sh->u, e->act, sh->s);
     }
-    if (p.many && !(halves = halves_of(v, gate, FT_VK_SCRATCH_HALVES))) return;
-    if (p.many && wide_down) ft_vk_beside(v);
-    if (wide_down && !(shared = halves_of(v, sh->g, FT_VK_SCRATCH_SHARED))) return;
     ft_vk_barrier(v);
     expert(v, &p, out, gate, &e->down, 1, false, halves);
     if (sh) linear(v, y, sh->g, sh->down, true, shared);

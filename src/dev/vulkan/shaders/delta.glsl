@@ -1,19 +1,21 @@
 /* delta.glsl - the gated delta rule. The columns of a state are independent: a workgroup keeps some
  * of a head's columns in registers from the first row of a span to the last, four invocations per
  * column. Rows are loaded and normalised in blocks, so that nothing waits between the rows of a
- * block; each row is computed as if it were alone, so the bits depend neither on the blocks nor on
- * how a prompt is cut. A replay repeats the operations of the rows it replaces. A workgroup with
- * all columns of a head can compute the gated norm of the rows, too, and (CONV) the convolution of
- * their channels: several heads repeat that of a key and a query, and conv.comp writes its state
- * afterwards. */
+ * block, and the next block is read meanwhile; each row is computed as if it were alone, so the
+ * bits depend neither on the blocks nor on how a prompt is cut. The output q^T Z of a row is
+ * computed from the state before it, e^g (q^T Z) + (q^T k) d, beside what the update needs, k^T Z.
+ * A replay repeats the operations of the rows it replaces. A workgroup with all columns of a head
+ * can compute the gated norm of the rows, too, and (CONV) the convolution of their channels:
+ * several heads repeat that of a key and a query, and conv.comp writes its state afterwards. */
 layout(constant_id = 0) const int S = 128;
 layout(constant_id = 1) const int WG = 128;
 layout(constant_id = 2) const int J = 1; /* rows of a journal */
 layout(constant_id = 3) const bool GATED = false;
 layout(constant_id = 4) const float EPS = 0.0; /* of the norm */
-const int COLUMNS = WG / 4;
+const int COLUMNS = WG / 4; /* at least 2 ROWS */
 const int OWN = (S + 15) / 16, FOURS = 4 * OWN; /* vectors of an invocation, of a row: zeros last */
 const int ROWS = S > 512 ? 2 : S > 256 ? 4 : S > 128 ? 8 : 16; /* rows of a block */
+const int VALUES = (ROWS * COLUMNS + WG - 1) / WG; /* of an invocation */
 layout(local_size_x_id = 1) in;
 layout(push_constant, scalar) uniform Push {
     ADDRESS o, y, al, be, A, dt, state, j_k, j_d, j_g, batch;
@@ -31,10 +33,14 @@ layout(constant_id = 5) const int C = 4; /* taps of the convolution */
 #endif
 
 vec4 z[OWN];                        /* a fourth of a column: vectors q, q + 4, ... */
+vec4 own_unit[OWN];                 /* of the next block: a fourth of a key or query, */
+float own_value[VALUES];            /* some values, */
+float own_al, own_be;               /* and what the gates of a row are computed from */
 shared vec4 unit[2 * ROWS * FOURS]; /* keys of the block, then queries */
 shared float value[ROWS * COLUMNS]; /* then the results, if GATED */
 shared float squares[GATED ? WG : 1];
 shared float gate[ROWS], decay[ROWS], beta[ROWS];
+shared float mixed[ROWS]; /* query times key */
 
 F32 row_of(ADDRESS base, int64_t at)
 {
@@ -47,12 +53,16 @@ vec4 four_at(F32 p, int i)
                 i + 3 < S ? p.v[i + 3] : 0.0);
 }
 
-float dot_of(int at, int q)
+/* The columns of Z times the key (x) and the query (y) of row r. */
+vec2 dots_of(int r, int q)
 {
-    vec4 s = vec4(0.0);
-    [[unroll]] for (int i = 0; i < OWN; i++) s = fma(z[i], unit[at * FOURS + 4 * i + q], s);
-    precise float sum = (s.x + s.y) + (s.z + s.w);
-    return quad_sum(sum);
+    vec4 s = vec4(0.0), u = vec4(0.0);
+    [[unroll]] for (int i = 0; i < OWN; i++) {
+        s = fma(z[i], unit[r * FOURS + 4 * i + q], s);
+        u = fma(z[i], unit[(ROWS + r) * FOURS + 4 * i + q], u);
+    }
+    precise float key = (s.x + s.y) + (s.z + s.w), query = (u.x + u.y) + (u.z + u.w);
+    return vec2(quad_sum(key), quad_sum(query));
 }
 
 /* Z = e^g Z + k d^T */
@@ -94,47 +104,63 @@ void convolve(Span sp, int first, int n, int h, int kh)
 }
 #endif
 
-/* Keys and queries of rows [t, t + n), divided by their norms: four invocations for each. */
-void load_units(int t, int n, int kh, int Hk)
+/* Reads what an invocation moves to shared memory of rows [t, t + n). */
+void load_block(int t, int n, int h, int kh)
 {
-    const int me = INVOCATION, q = me % 4;
-    for (int first = 0; first < 2 * ROWS; first += COLUMNS) {
-        const int u = first + me / 4, r = min(u % ROWS, n - 1), from = u < ROWS ? Hk + kh : kh;
-        F32 x = row_of(a.y, int64_t(t + r) * a.y_rs + int64_t(from * S));
-        vec4 v[OWN], sum = vec4(0.0);
-        [[unroll]] for (int i = 0; i < OWN; i++) {
-#ifdef CONV
-            v[i] = u < 2 * ROWS ? unit[u * FOURS + 4 * i + q] : vec4(0.0);
-#else
-            v[i] = four_at(x, 4 * (4 * i + q));
-#endif
-            sum = fma(v[i], v[i], sum);
-        }
-        precise float own = (sum.x + sum.y) + (sum.z + sum.w);
-        const float scale = (u < ROWS ? 1.0 : 1.0 / sqrt(float(S))) / sqrt(quad_sum(own) + 1e-6);
-        if (u >= 2 * ROWS) continue;
-        [[unroll]] for (int i = 0; i < OWN; i++) unit[u * FOURS + 4 * i + q] = v[i] * scale;
+    const int Hk = a.heads & 0xffff, me = INVOCATION, u = me / 4;
+#ifndef CONV
+    F32 x = row_of(a.y, int64_t(t + min(u % ROWS, n - 1)) * a.y_rs +
+                            int64_t((u < ROWS ? Hk + kh : kh) * S));
+    [[unroll]] for (int i = 0; i < OWN; i++) own_unit[i] = four_at(x, 4 * (4 * i + me % 4));
+    [[unroll]] for (int i = 0; i < VALUES; i++) {
+        const int at = me + i * WG, r = min(at / COLUMNS, n - 1);
+        const int j = int(gl_WorkGroupID.z) * COLUMNS + at % COLUMNS;
+        own_value[i] =
+            j < S ? row_of(a.y, int64_t(t + r) * a.y_rs + int64_t((2 * Hk + h) * S)).v[j] : 0.0;
     }
+#endif
+    const int r = min(me, n - 1);
+    own_al = row_of(a.al, int64_t(t + r) * a.al_rs).v[h];
+    own_be = row_of(a.be, int64_t(t + r) * a.be_rs).v[h];
 }
 
-void load_gates(int t, int n, int h)
+/* A key or query u of the block, divided by its norm, by four invocations. */
+void put_unit(int u, int q)
+{
+    vec4 sum = vec4(0.0);
+    [[unroll]] for (int i = 0; i < OWN; i++) sum = fma(own_unit[i], own_unit[i], sum);
+    precise float own = (sum.x + sum.y) + (sum.z + sum.w);
+    const float scale = (u < ROWS ? 1.0 : 1.0 / sqrt(float(S))) / sqrt(quad_sum(own) + 1e-6);
+    if (u >= 2 * ROWS) return;
+    [[unroll]] for (int i = 0; i < OWN; i++) unit[u * FOURS + 4 * i + q] = own_unit[i] * scale;
+}
+
+void put_gates(int n, int h)
 {
     const int r = INVOCATION;
     if (r >= n) return;
-    const float al = row_of(a.al, int64_t(t + r) * a.al_rs).v[h] + F32(a.dt).v[h];
-    precise float g = F32(a.A).v[h] * softplus(al);
+    precise float g = F32(a.A).v[h] * softplus(own_al + F32(a.dt).v[h]);
     gate[r] = g;
     decay[r] = exp_of(g);
-    beta[r] = sigmoid(row_of(a.be, int64_t(t + r) * a.be_rs).v[h]);
+    beta[r] = sigmoid(own_be);
 }
 
-void load_values(int t, int n, int from)
+void put_values()
 {
-    const int j0 = int(gl_WorkGroupID.z) * COLUMNS;
-    for (int i = INVOCATION; i < n * COLUMNS; i += WG) {
-        const int j = j0 + i % COLUMNS;
-        value[i] = j < S ? row_of(a.y, int64_t(t + i / COLUMNS) * a.y_rs).v[from + j] : 0.0;
-    }
+    [[unroll]] for (int i = 0; i < VALUES; i++)
+        if (INVOCATION + i * WG < ROWS * COLUMNS) value[INVOCATION + i * WG] = own_value[i];
+}
+
+/* Queries times keys of the block's rows. */
+void mix_units(int q)
+{
+    const int r = INVOCATION / 4, from = min(r, ROWS - 1) * FOURS + q;
+    vec4 sum = vec4(0.0);
+    [[unroll]] for (int i = 0; i < OWN; i++)
+        sum = fma(unit[from + 4 * i], unit[from + ROWS * FOURS + 4 * i], sum);
+    precise float own = (sum.x + sum.y) + (sum.z + sum.w);
+    const float all = quad_sum(own);
+    if (r < ROWS && q == 0) mixed[r] = all;
 }
 
 void replay(Span sp, int h, int kh, int j, int q)
@@ -215,23 +241,31 @@ void main()
     replay(sp, h, kh, j, q);
     if (sp.tentative != 0 && sp.replay > 0) store(stored, j, q);
     const int64_t rows = int64_t(sp.slot * 2 + 1 - sp.plane) * J;
+    if (sp.n > 0) load_block(sp.row, min(ROWS, sp.n), h, kh);
     for (int first = 0; first < sp.n; first += ROWS) {
-        const int t = sp.row + first, n = min(ROWS, sp.n - first);
+        const int t = sp.row + first, n = min(ROWS, sp.n - first), left = sp.n - first - ROWS;
         barrier();
-        load_gates(t, n, h);
+        put_gates(n, h);
 #ifdef CONV
         convolve(sp, first, n, h, kh);
         barrier();
+        [[unroll]] for (int i = 0; i < OWN; i++)
+            own_unit[i] = unit[min(me / 4, 2 * ROWS - 1) * FOURS + 4 * i + q];
+        put_unit(me / 4, q);
 #else
-        load_values(t, n, (2 * Hk + h) * S);
+        put_values();
+        put_unit(me / 4, q);
 #endif
-        load_units(t, n, kh, Hk);
+        barrier();
+        mix_units(q);
+        if (left > 0) load_block(t + ROWS, min(ROWS, left), h, kh);
         barrier();
         for (int r = 0; r < n; r++) {
-            precise float seen = decay[r] * dot_of(r, q);
+            const vec2 dots = dots_of(r, q);
+            precise float seen = decay[r] * dots.x, before = decay[r] * dots.y;
             precise float d = beta[r] * (value[r * COLUMNS + me / 4] - seen);
             advance(r, d, q);
-            const float o = dot_of(ROWS + r, q);
+            const float o = fma(mixed[r], d, before);
             F32 to = row_of(a.o, int64_t(t + r) * a.o_rs + int64_t(h) * a.o_hs);
             if (GATED) {
                 if (q == 0) value[r * COLUMNS + me / 4] = o; /* its four invocations have read it */

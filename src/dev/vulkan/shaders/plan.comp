@@ -4,8 +4,9 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
-const int WG = 256, MOST = 2048, EACH = MOST / WG; /* MOST experts: FT_VK_EXPERTS */
-layout(local_size_x = 256) in;
+layout(constant_id = 0) const int WG = 256;
+layout(local_size_x_id = 0) in;
+const int MOST = 2048, EACH = MOST / WG; /* MOST experts: FT_VK_EXPERTS */
 layout(push_constant, scalar) uniform Push {
     ADDRESS id, plan;
     int pairs, E, tile, tiles; /* tiles: the most there can be */
