@@ -111,6 +111,7 @@ static ft_llm *open_model(const bench *b, int draft_max)
     for (int i = 0; i < b->n_tokens; i++) tokens = FT_MAX(tokens, b->tokens[i]);
     for (int i = 0; i < b->n_length; i++) p.ctx = FT_MAX(p.ctx, b->length[i] + tokens + 32);
     stop_on(ft_llm_open(&m, &p, &err), &err);
+    stop_on(ft_engine_share(m->engine, CHECKPOINT_BYTES, NULL, &err), &err);
     return m;
 }
 
@@ -257,13 +258,11 @@ int main(int argc, char **argv)
                .prompts = 1,
                .ratio = 0.98};
     int most = 1;
-    ft_err err;
     ft_llm_defaults(&b.p);
     options(&b, argc, argv);
     for (int i = 0; i < b.n_draft; i++) most = FT_MAX(most, b.draft[i]);
     time_prompts(&b);
     ft_llm *m = open_model(&b, most);
-    stop_on(ft_engine_share(m->engine, CHECKPOINT_BYTES, NULL, &err), &err);
     printf("%7s %2s %10s %6s %9s %6s %7s %8s %6s\n", "context", "K", "prompt/s", "x none",
            "decode/s", "x K=0", "accept", "tok/step", "drift");
     for (int i = 0; i < b.n_length; i++) one_length(&b, m, i);
