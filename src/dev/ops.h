@@ -128,13 +128,24 @@ typedef struct ft_product_out {
     const ft_weight *w;
 } ft_product_out;
 
-/* Output and weight of one of several norms of the same rows. */
+/* Output and weight of one of several norms of the same rows; or one of several inputs. */
 typedef struct ft_norm_out {
     ft_mat y;
     ft_vec w;
 } ft_norm_out;
 
 enum { FT_NORMS = 3 }; /* maximum per op */
+
+/* Queries [T, H, d], keys and values [T, G, d] of attention after their products, and their norms.
+ */
+typedef struct ft_qkv {
+    ft_mat q, k, v; /* q.p == NULL: no queries */
+    ft_vec q_norm, k_norm;
+    bool norm_v; /* v = rms(v) per head, without a weight; if v_of_k, of k before its rotation */
+    bool v_of_k;
+    float eps;
+    ft_mat cs; /* of rope_angles */
+} ft_qkv;
 
 /* Which n rows a row is mixed from, and how much of each: [T, n], on the device. */
 typedef struct ft_mixing {
@@ -177,6 +188,10 @@ typedef struct ft_ops {
     /* Stores k and v [T, G, d] of this step at each row's cache position, in the cache's encoding.
      */
     void (*kv_put)(ft_dev *, const ft_kv *kv, ft_mat k, ft_mat v);
+    /* q = rope(rms(q) * q_norm) per head, in place, and kv_put of rope(rms(k) * k_norm) and v; k
+     * and v are undefined afterwards. NULL: dev/step.h calls norm_rope, rmsnorm and kv_put instead.
+     */
+    void (*put_heads)(ft_dev *, const ft_kv *kv, const ft_qkv *x);
     /* o = softmax(scale q K^T) V over the positions that each row sees. q, o: [T, H, d]; head h
      * reads KV head h / (H/G). o may be q. */
     void (*attend)(ft_dev *, ft_mat o, ft_mat q, const ft_kv *kv, ft_attn p);
@@ -189,6 +204,10 @@ typedef struct ft_ops {
     /* y = (y + rms(x) * w) * scale; then o.y = rms(y) * o.w for each of n. H == 1. */
     void (*norm_add)(ft_dev *, ft_mat y, ft_mat x, ft_vec w, float eps, float scale,
                      const ft_norm_out *o, int n);
+    /* norm_add of the sum of two norms: of rms(x[0].y) * x[0].w + rms(x[1].y) * x[1].w. x[0].y is
+     * undefined afterwards. NULL: dev/step.h calls rmsnorm and norm_add instead. */
+    void (*norm_add_both)(ft_dev *, ft_mat y, const ft_norm_out *x, ft_vec w, float eps,
+                          float scale, const ft_norm_out *o, int n);
     /* y = c * tanh(y / c). */
     void (*softcap)(ft_dev *, ft_mat y, float c);
     /* y[i] = x[idx[i]]: idx is the batch's out_row (FT_OUT) or src_row (FT_SRC). */
@@ -226,8 +245,8 @@ typedef struct ft_ops {
      * dev/step.h calls glu, sigmoid_mul, linear and moe instead. */
     void (*moe_shared)(ft_dev *, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_choice r,
                        ft_mat tmp, const ft_shared_expert *sh);
-    /* Products with one matrix of w for each choice: y[i] = W[r.id[i]] x, with y: [T * K, n], and x:
-     * [T, k], or [T * K, k]; y += when acc. NULL: no adapters for experts. */
+    /* Products with one matrix of w for each choice: y[i] = W[r.id[i]] x, with y: [T * K, n], and
+     * x: [T, k], or [T * K, k]; y += when acc. NULL: no adapters for experts. */
     void (*expert_linear)(ft_dev *, ft_mat y, ft_mat x, const ft_weight *w, ft_expert_choice r,
                           bool acc);
     /* y[T, V] = W x for the tokens of the `top` centroids with the largest scores, -inf for the

@@ -230,6 +230,25 @@ static inline void ft_kv_put(ft_step *s, int layer, ft_mat k, ft_mat v)
                 0);
 }
 
+static inline void ft_put_heads(ft_step *s, int layer, const ft_qkv *x)
+{
+    const ft_kv *kv = &s->kv[layer];
+    assert(x->k.H == kv->G && x->k.d == kv->d && x->v.H == kv->G && x->v.d == kv->d);
+    assert(!x->q.p || (x->q.T == x->k.T && x->q.d == x->k.d));
+    if (!s->dev->op->put_heads) {
+        if (x->q.p) ft_norm_rope(s, x->q, x->q_norm, x->eps, x->cs);
+        if (x->norm_v) ft_rmsnorm(s, x->v, x->v_of_k ? x->k : x->v, (ft_vec){0}, x->eps);
+        ft_norm_rope(s, x->k, x->k_norm, x->eps, x->cs);
+        ft_kv_put(s, layer, x->k, x->v);
+        return;
+    }
+    s->dev->op->put_heads(s->dev, kv, x);
+    ft_count_op(s, "put_heads",
+                4 * ((x->q.p ? 2 * ft_mat_values(x->q) : 0) + 2 * ft_mat_values(x->k)) +
+                    (double)x->k.T * x->k.H * (double)(kv->k_row + kv->v_row),
+                6 * ((x->q.p ? ft_mat_values(x->q) : 0) + ft_mat_values(x->k)));
+}
+
 static inline void ft_attend(ft_step *s, int layer, ft_mat o, ft_mat q, ft_attn p)
 {
     const ft_kv *kv = &s->kv[layer];
@@ -275,6 +294,25 @@ static inline void ft_norm_add(ft_step *s, ft_mat y, ft_mat x, ft_vec w, float e
         assert(ft_same_shape(y, o[i].y) && o[i].y.H == 1 && o[i].w.n == y.d);
     s->dev->op->norm_add(s->dev, y, x, w, eps, scale, o, n);
     ft_count_values(s, "norm_add", y, (2 + n) * ft_mat_values(y), 8 + 4 * n);
+}
+
+/* norm_add of rms(x[0].y) * x[0].w + rms(x[1].y) * x[1].w. */
+static inline void ft_norm_add_both(ft_step *s, ft_mat y, const ft_norm_out *x, ft_vec w, float eps,
+                                    float scale, const ft_norm_out *o, int n)
+{
+    if (!s->dev->op->norm_add_both) {
+        ft_rmsnorm(s, x[0].y, x[0].y, x[0].w, eps);
+        ft_norm_add(s, x[0].y, x[1].y, x[1].w, eps, 1, NULL, 0);
+        ft_norm_add(s, y, x[0].y, w, eps, scale, o, n);
+        return;
+    }
+    assert(y.H == 1 && w.n == y.d && n <= FT_NORMS);
+    for (int i = 0; i < 2; i++)
+        assert(ft_same_shape(y, x[i].y) && x[i].y.H == 1 && x[i].w.n == y.d);
+    for (int i = 0; i < n; i++)
+        assert(ft_same_shape(y, o[i].y) && o[i].y.H == 1 && o[i].w.n == y.d);
+    s->dev->op->norm_add_both(s->dev, y, x, w, eps, scale, o, n);
+    ft_count_values(s, "norm_add_both", y, (3 + n) * ft_mat_values(y), 16 + 4 * n);
 }
 
 static inline void ft_softcap(ft_step *s, ft_mat y, float c)

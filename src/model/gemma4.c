@@ -111,12 +111,11 @@ static void attn(const cfg *c, const layer *w, const act *a, ft_step *s, int l)
     const ft_product_out in[] = {{q, &w->wq}, {k, &w->wk}, {v, &w->wv}};
     const bool own = w->source == l;
     ft_linears(s, in, !own ? 1 : w->wv.data ? 3 : 2, a->xn);
-    ft_norm_rope(s, qh, w->q_norm, c->eps, cs);
     if (own) {
-        const ft_vec none = {NULL, 0};
-        ft_rmsnorm(s, vh, w->wv.data ? vh : kh, none, c->eps); /* before the keys are rotated */
-        ft_norm_rope(s, kh, w->k_norm, c->eps, cs);
-        ft_kv_put(s, l, kh, vh);
+        const ft_qkv x = {qh, kh, vh, w->q_norm, w->k_norm, true, !w->wv.data, c->eps, cs};
+        ft_put_heads(s, l, &x);
+    } else {
+        ft_norm_rope(s, qh, w->q_norm, c->eps, cs);
     }
     const bool ahead = w->sliding && s->b->ahead; /* global layers stay causal */
     ft_attend(s, w->source, oh, qh,
@@ -124,8 +123,8 @@ static void attn(const cfg *c, const layer *w, const act *a, ft_step *s, int l)
     ft_linear(s, a->t, o, &w->wo);
 }
 
-/* t = down(gelu(gate xn) * up xn), and rms(t) + rms(experts(xe)) where there are some. */
-static void ffn(const cfg *c, const layer *w, const act *a, ft_step *s)
+/* t = down(gelu(gate xn) * up xn), and moe = experts(xe) where there are some. */
+static void ffn(const layer *w, const act *a, ft_step *s)
 {
     ft_mat g = ft_cols(a->g, 0, w->F), u = ft_cols(a->up, 0, w->F);
     if (w->router.data) {
@@ -135,9 +134,18 @@ static void ffn(const cfg *c, const layer *w, const act *a, ft_step *s)
     }
     ft_glu(s, g, u, a->xn, &w->gate, &w->up, FT_GELU);
     ft_linear(s, a->t, g, &w->down);
-    if (!w->router.data) return;
-    ft_rmsnorm(s, a->t, a->t, w->post_dense, c->eps);
-    ft_norm_add(s, a->t, a->moe, w->post_expert, c->eps, 1, NULL, 0);
+}
+
+/* x = (x + rms(t)) * scale, with rms(t) + rms(moe) instead of t where there are experts; then the
+ * norms of x. */
+static void add_ffn(const cfg *c, const layer *w, const act *a, ft_step *s, float scale,
+                    const ft_norm_out *o, int n)
+{
+    const ft_norm_out both[] = {{a->t, w->post_dense}, {a->moe, w->post_expert}};
+    if (w->router.data)
+        ft_norm_add_both(s, a->x, both, w->post_ffn_norm, c->eps, scale, o, n);
+    else
+        ft_norm_add(s, a->x, a->t, w->post_ffn_norm, c->eps, scale, o, n);
 }
 
 /* t = proj(gelu(gate x) * ple_l) */
@@ -156,12 +164,12 @@ static void block(const cfg *c, const layer *w, const act *a, ft_step *s, int l,
         {a->xn, w->ffn_norm}, {a->xr, w->router_norm}, {a->xe, w->expert_norm}};
     attn(c, w, a, s, l);
     ft_norm_add(s, a->x, a->t, w->post_attn_norm, c->eps, 1, in, w->router.data ? 3 : 1);
-    ffn(c, w, a, s);
+    ffn(w, a, s);
     if (!c->P) {
-        ft_norm_add(s, a->x, a->t, w->post_ffn_norm, c->eps, w->scale, &next, 1);
+        add_ffn(c, w, a, s, w->scale, &next, 1);
         return;
     }
-    ft_norm_add(s, a->x, a->t, w->post_ffn_norm, c->eps, 1, NULL, 0);
+    add_ffn(c, w, a, s, 1, NULL, 0);
     per_layer(c, w, a, s, l);
     ft_norm_add(s, a->x, a->t, w->ple_norm, c->eps, w->scale, &next, 1);
 }

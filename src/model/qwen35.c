@@ -89,14 +89,15 @@ static act lay_out(const cfg *c, ft_step *s, int T, int G)
 /* Keys and values of this step's rows, and their queries where all are needed. */
 static void attn_kv(const cfg *c, const layer *w, const act *a, ft_step *s, int l, bool queries)
 {
-    ft_mat k = ft_heads(ft_cols(a->k, 0, w->G * c->d), 0, w->G, c->d, c->d);
-    ft_mat v = ft_heads(ft_cols(a->v, 0, w->G * c->d), 0, w->G, c->d, c->d);
+    ft_qkv x = {.q_norm = w->q_norm, .k_norm = w->k_norm, .eps = c->eps, .cs = a->cs};
     const ft_product_out o[] = {{ft_cols(a->k, 0, w->G * c->d), &w->wk},
                                 {ft_cols(a->v, 0, w->G * c->d), &w->wv},
                                 {a->qg, &w->wqg}}; /* [T, H, 2d]: query, then its gate */
     ft_linears(s, o, queries ? 3 : 2, a->xn);
-    ft_norm_rope(s, k, w->k_norm, c->eps, a->cs);
-    ft_kv_put(s, l, k, v);
+    if (queries) x.q = ft_heads(a->qg, 0, c->H, c->d, 2 * c->d);
+    x.k = ft_heads(o[0].y, 0, w->G, c->d, c->d);
+    x.v = ft_heads(o[1].y, 0, w->G, c->d, c->d);
+    ft_put_heads(s, l, &x);
 }
 
 /* Gated attention over the stored positions: x += Wo (attend(q) * sigmoid(gate)). */
@@ -105,7 +106,6 @@ static void attn_mix(const cfg *c, const layer *w, const act *a, ft_step *s, int
     ft_mat q = ft_heads(a->qg, 0, c->H, c->d, 2 * c->d);
     ft_mat gate = ft_heads(a->qg, c->d, c->H, c->d, 2 * c->d);
     ft_mat o = ft_cols(a->o, 0, c->H * c->d), oh = ft_heads(o, 0, c->H, c->d, c->d);
-    ft_norm_rope(s, q, w->q_norm, c->eps, a->cs);
     ft_attend(s, l, oh, q, p);
     ft_sigmoid_mul(s, oh, gate);
     ft_linear_add(s, a->x, o, &w->wo);
@@ -195,6 +195,7 @@ static void draft(const ft_model *m, ft_step *s)
     p.first = 1;
     p.out = true;
     ft_linear(s, o.qg, o.xn, &w->wqg);
+    ft_norm_rope(s, ft_heads(o.qg, 0, c->H, c->d, 2 * c->d), w->q_norm, c->eps, o.cs);
     attn_mix(c, w, &o, s, c->L, p);
     ffn(c, w, &o, s);
     ft_rmsnorm(s, s->hidden, o.x, c->mtp.out_norm, c->eps);

@@ -216,6 +216,65 @@ static void attend_mixed(ft_optest *t, const int *n)
 OPTEST(attend_mixed, {4, 2, 64, 3, 3}, {6, 1, 128, 6, 7, 100, 3}, {4, 2, 256, 3, 7},
        {8, 1, 256, 1, 6}, {8, 1, 512, 7, 3}, {4, 2, 64, 2, 4, 300})
 
+/* Norms and rotations of queries, keys and values in one op with storing: the bits are those of the
+ * ops that it consists of. */
+static void put_heads(ft_optest *t, const int *n)
+{
+    const int H = n[0], G = n[1], d = n[2], rows = n[5];
+    const seq s = {3, rows};
+    const int pages = (3 + rows) / FT_PAGE_ROWS + 1, cells = pages * FT_PAGE_ROWS;
+    spans(t, &s, 1, pages);
+    const ft_kv kv[2] = {cache(t, n[3], n[4], G, d, pages), cache(t, n[3], n[4], G, d, pages)};
+    ft_mat q = t_uniform(t, rows, H * d, -2, 2), k = t_uniform(t, rows, G * d, -1, 1);
+    ft_mat v = t_uniform(t, rows, G * d, -1, 1), cs = t_uniform(t, rows, n[8], -1, 1);
+    ft_mat q2 = t_output(t, rows, H * d),
+           o[2] = {t_output(t, rows, H * d), t_output(t, rows, H * d)};
+    const ft_vec gain = t_vec(t, d, 0.3f, 0.8f), other = t_vec(t, d, 0.3f, 0.8f), none = {0};
+    const ft_mat qh = ft_heads(q, 0, H, d, d), q2h = ft_heads(q2, 0, H, d, d);
+    const ft_mat kh = ft_heads(k, 0, G, d, d), vh = ft_heads(v, 0, G, d, d);
+    const ft_mat k2 = ft_heads(t_output(t, rows, G * d), 0, G, d, d);
+    const ft_mat v2 = ft_heads(t_output(t, rows, G * d), 0, G, d, d);
+    const ft_qkv x = {qh, kh, vh, gain, other, n[6], n[7], 1e-6f, cs};
+    const ft_attn p = {.scale = 0.3f, .first = 3};
+    t->batch.n_out = rows;
+    int32_t *all = ft_new_n(int32_t, (size_t)rows);
+    for (int r = 0; r < rows; r++) all[r] = r;
+    t->batch.out_row = t_ints(t, all, rows);
+    ft_free(all);
+    t->step->kv = kv;
+    t_begin(t);
+    ft_gather_out(t->step, q2, q);
+    ft_gather_out(t->step, ft_cols(k2, 0, G * d), k);
+    ft_gather_out(t->step, ft_cols(v2, 0, G * d), v);
+    ft_put_heads(t->step, 0, &x);
+    ft_norm_rope(t->step, q2h, gain, 1e-6f, cs);
+    if (n[6]) ft_rmsnorm(t->step, v2, n[7] ? k2 : v2, none, 1e-6f);
+    ft_norm_rope(t->step, k2, other, 1e-6f, cs);
+    ft_kv_put(t->step, 1, k2, v2);
+    ft_attend(t->step, 0, ft_heads(o[0], 0, H, d, d), qh, p);
+    ft_attend(t->step, 1, ft_heads(o[1], 0, H, d, d), q2h, p);
+    t_expect(t, q, 1e-10);
+    t_expect_rest(t, q2, 1e-10);
+    const double bound = limit(t, n[3], n[4]) + 1e-7; /* keys may round differently to f16 */
+    t_expect_rest(t, o[0], bound);
+    t_expect_rest(t, o[1], bound);
+    const size_t values = sizeof(float) * (size_t)(rows * H * d);
+    if (memcmp(t->kept[0].v, t->kept[1].v, values)) t_fail(t, "queries differ", 0);
+    if (memcmp(t->kept[2].v, t->kept[3].v, values)) t_fail(t, "results differ", cells);
+}
+OPTEST(put_heads, {4, 2, 256, FT_KV_F16, FT_KV_F16, 1, 0, 0, 64},
+       {4, 2, 256, FT_KV_F16, FT_KV_F16, 70, 1, 0, 256},
+       {4, 2, 64, FT_KV_F16, FT_KV_F16, 5, 1, 1, 64},
+       {8, 4, 128, FT_KV_F16, FT_KV_F16, 64, 1, 0, 128},
+       {4, 2, 512, FT_KV_F16, FT_KV_F16, 3, 1, 1, 128},
+       {4, 1, 256, FT_KV_F16, FT_KV_F16, 4, 1, 1, 256},
+       {4, 2, 128, FT_KV_Q8_0, FT_KV_F16, 6, 1, 0, 128},
+       {16, 2, 256, FT_KV_TURBO3, FT_KV_TURBO3, 1, 0, 0, 64},
+       {4, 2, 256, FT_KV_TURBO4, FT_KV_Q8_0, 6, 0, 0, 64},
+       {4, 2, 512, FT_KV_Q8_0, FT_KV_TURBO3, 3, 1, 1, 128},
+       {4, 2, 64, FT_KV_TURBO4, FT_KV_TURBO4, 5, 1, 0, 64},
+       {4, 2, 96, FT_KV_F16, FT_KV_F16, 2, 1, 0, 96})
+
 /* Scratch memory for few positions: longer contexts are read in segments. 0: no limit. */
 static void limit_scratch(ft_optest *t, int rows, int positions)
 {
@@ -500,6 +559,7 @@ int main(int argc, char **argv)
 {
     const t_case *const all[] = {&attend_one_case,   &attend_many_case,   &attend_pair_case,
                                  &attend_mixed_case, &attend_alone_case,  &attend_centred_case,
-                                 &attend_ahead_case, &attend_newest_case, &attend_needle_case};
+                                 &attend_ahead_case, &attend_newest_case, &attend_needle_case,
+                                 &put_heads_case};
     return t_main(argc, argv, all, FT_COUNT(all));
 }

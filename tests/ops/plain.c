@@ -115,6 +115,27 @@ static void norm_add(ft_optest *t, const int *n)
 OPTEST_ROWS(norm_add, {1, 1, 0}, {3, 17, 1}, {1, 2816, 3}, {5, 5376, 1}, {17, 260, 2},
             {70, 1536, 3}, {2, 8192, 1}, {2, 8196, 2})
 
+static void norm_add_both(ft_optest *t, const int *n)
+{
+    const int T = n[0], D = n[1];
+    ft_mat y = t_uniform(t, T, D, -3, 3);
+    const ft_norm_out x[] = {{t_uniform(t, T, D, -5, 5), t_vec(t, D, 0.5, 1.5)},
+                             {t_uniform(t, T, D, -1, 1), t_vec(t, D, 0.5, 1.5)}};
+    const ft_vec w = t_vec(t, D, 0.5, 1.5);
+    ft_norm_out o[FT_NORMS];
+    for (int i = 0; i < n[2]; i++) o[i] = (ft_norm_out){t_output(t, T, D), t_vec(t, D, -1, 1)};
+    t_begin(t);
+    ft_norm_add_both(t->step, y, x, w, 1e-6f, 0.75f, o, n[2]);
+    t_expect(t, y, 1e-12);
+    for (int i = 0; i < n[2]; i++) {
+        t_expect_rest(t, o[i].y, 1e-12);
+        t_check_gaps(t, o[i].y);
+    }
+    t_expect_rest(t, x[1].y, 0);
+}
+OPTEST_ROWS(norm_add_both, {1, 5, 1}, {1, 2816, 1}, {3, 1024, 0}, {17, 260, 2}, {40, 2816, 1},
+            {2, 8192, 1}, {2, 8196, 2})
+
 static void softcap(ft_optest *t, const int *n)
 {
     const int T = n[0], V = n[1];
@@ -225,9 +246,9 @@ OPTEST(copies, {1, 16}, {7, 4099}, {300, 70001}, {3, 40 << 20}, {9000, 33})
 
 int main(int argc, char **argv)
 {
-    const t_case *const all[] = {&rmsnorm_case,  &rmsnorm_heads_case, &gated_norm_case,
-                                 &norm_add_case, &act_mul_case,       &sigmoid_mul_case,
-                                 &add_case,      &softcap_case,       &gather_case,
-                                 &argmax_case,   &rope_case,          &copies_case};
+    const t_case *const all[] = {
+        &rmsnorm_case,     &rmsnorm_heads_case, &gated_norm_case, &norm_add_case, &act_mul_case,
+        &sigmoid_mul_case, &add_case,           &softcap_case,    &gather_case,   &argmax_case,
+        &rope_case,        &norm_add_both_case, &copies_case};
     return t_main(argc, argv, all, FT_COUNT(all));
 }

@@ -241,12 +241,15 @@ void ft_cuda_glu(ft_dev *d, ft_mat y, ft_mat u, ft_mat x, const ft_weight *gate,
 void ft_cuda_rope_angles(ft_dev *d, ft_mat cs, const ft_rope *r);
 void ft_cuda_norm_rope(ft_dev *d, ft_mat x, ft_vec w, float eps, ft_mat cs);
 void ft_cuda_kv_put(ft_dev *d, const ft_kv *kv, ft_mat k, ft_mat v);
+void ft_cuda_put_heads(ft_dev *d, const ft_kv *kv, const ft_qkv *x);
 void ft_cuda_attend(ft_dev *d, ft_mat o, ft_mat q, const ft_kv *kv, ft_attn p);
 void ft_cuda_act_mul(ft_dev *d, ft_mat y, ft_mat g, ft_mat u, ft_act act);
 void ft_cuda_sigmoid_mul(ft_dev *d, ft_mat y, ft_mat g);
 void ft_cuda_add(ft_dev *d, ft_mat y, ft_mat x, float scale);
 void ft_cuda_norm_add(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps, float scale,
                       const ft_norm_out *o, int n);
+void ft_cuda_norm_add_both(ft_dev *d, ft_mat y, const ft_norm_out *x, ft_vec w, float eps,
+                           float scale, const ft_norm_out *o, int n);
 void ft_cuda_softcap(ft_dev *d, ft_mat y, float c);
 void ft_cuda_gather(ft_dev *d, ft_mat y, ft_mat x, int which);
 void ft_cuda_argmax(ft_dev *d, int32_t *id, ft_mat x);

@@ -511,10 +511,12 @@ static ft_ops cuda_ops(bool dense)
     o.rope_angles = ft_cuda_rope_angles;
     o.norm_rope = ft_cuda_norm_rope;
     o.kv_put = ft_cuda_kv_put;
+    o.put_heads = ft_cuda_put_heads;
     o.attend = ft_cuda_attend;
     o.act_mul = ft_cuda_act_mul;
     o.sigmoid_mul = ft_cuda_sigmoid_mul;
     o.add = ft_cuda_add;
+    o.norm_add_both = ft_cuda_norm_add_both;
     o.norm_add = ft_cuda_norm_add;
     o.softcap = ft_cuda_softcap;
     o.gather = ft_cuda_gather;

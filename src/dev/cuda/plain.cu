@@ -5,7 +5,7 @@
  * rows a norm takes 52 us with its bf16 copy (126 MB, 2.4 TB/s, 52 % of a plain read: a block
  * reads, waits for its sum, then writes), norm_add of 5376 values with one following norm 96 us
  * (220 MB, 49 %, for the same reason, twice), sigmoid_mul 66 us (201 MB, 65 %). */
-#include "dev/cuda/common.cuh"
+#include "dev/cuda/norm.cuh"
 
 /* ---- norms ---- */
 
@@ -26,32 +26,7 @@ static __global__ void rmsnorm_kernel(ft_mat y, ft_mat x, const float *w, float 
     if (s.operand) operand_end(y, t);
 }
 
-__device__ __forceinline__ float4 times(float4 a, float r, float4 b)
-{
-    return make_float4(a.x * r * b.x, a.y * r * b.y, a.z * r * b.z, a.w * r * b.w);
-}
-
-__device__ __forceinline__ float square(float4 v)
-{
-    return v.x * v.x + v.y * v.y + v.z * v.z + v.w * v.w;
-}
-
-/* Writes four values of row t, from 4 i on, and their planes. */
-__device__ __forceinline__ void put_four(const ft_mat &y, const out_bf16 &s, int t, int i, float4 v)
-{
-    if (s.operand) {
-        *(uint2 *)operand_at(y, t, 4 * i) =
-            make_uint2(operand_pair(v.x, v.y), operand_pair(v.z, v.w));
-        return;
-    }
-    ((float4 *)mat_head(y, t, 0))[i] = v;
-    if (!s.p) return;
-    bf16_put_pair(s.p, s.plane, bf16_index(s.T, s.wide, t, 4 * i), make_float2(v.x, v.y));
-    bf16_put_pair(s.p, s.plane, bf16_index(s.T, s.wide, t, 4 * i + 2), make_float2(v.z, v.w));
-}
-
 /* The same for whole rows with float4 loads, each value read once. */
-enum { NORM_FOURS = 4 }; /* maximum float4 values per thread */
 
 /* A thread's float4 values of the n of a row; zeros beyond the end. */
 __device__ __forceinline__ void get_fours(float4 (&v)[NORM_FOURS], const float *p, int n)
@@ -101,25 +76,6 @@ static __global__ void rmsnorm_row_kernel(ft_mat y, ft_mat x, const float *w, fl
     wait_for_previous_kernel();
     get_fours(v, mat_head(x, t, 0), n);
     put_fours(y, s, t, v, inverse_rms(v, x.d, eps, sums), f);
-}
-
-static bool in_fours(ft_mat m)
-{
-    return m.H == 1 && m.d % 4 == 0 && m.rs % 4 == 0 && (uintptr_t)m.p % 16 == 0;
-}
-
-/* Threads for a row that is read as float4. */
-static int norm_threads(int d)
-{
-    return d > 2048 ? 512 : 256;
-}
-
-/* Whether rows of x, and weights of the same length, can be read as float4 and kept in registers.
- */
-static bool fits_fours(ft_mat x, const float *w)
-{
-    return in_fours(x) && (uintptr_t)w % 16 == 0 && x.d >= 256 &&
-           x.d <= 4 * NORM_FOURS * norm_threads(x.d);
 }
 
 extern "C" void ft_cuda_rmsnorm(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps)
@@ -222,6 +178,75 @@ extern "C" void ft_cuda_norm_add(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float 
     else
         FT_LAUNCH_NEXT(c, norm_add_kernel, (unsigned)x.T, (unsigned)wide, 0, y, x, w.p, eps, scale,
                        outs);
+}
+
+/* The sum of two normed rows first: x = rms(a) * aw + rms(b) * bw. */
+typedef struct norm_pair {
+    ft_mat a, b;
+    const float *aw, *bw;
+} norm_pair;
+
+static __global__ void __launch_bounds__(512)
+    norm_add_both_kernel(ft_mat y, norm_pair p, const float *w, float eps, float scale, norm_outs o)
+{
+    __shared__ float sums[2][33];
+    const int t = blockIdx.x, d = y.d, n = d / 4;
+    float4 v[NORM_FOURS], u[NORM_FOURS], f[NORM_FOURS], g[NORM_FOURS];
+    get_fours(f, p.aw, n); /* weights do not depend on the previous kernel */
+    get_fours(g, p.bw, n);
+    prefetch_l2(w, 4 * d, threadIdx.x, blockDim.x);
+    for (int j = 0; j < o.n; j++) prefetch_l2(o.w[j], 4 * d, threadIdx.x, blockDim.x);
+    wait_for_previous_kernel();
+    get_fours(v, mat_head(p.a, t, 0), n);
+    get_fours(u, mat_head(p.b, t, 0), n);
+    const float ra = inverse_rms(v, d, eps, sums[0]), rb = inverse_rms(u, d, eps, sums[1]);
+#pragma unroll
+    for (int k = 0; k < NORM_FOURS; k++) {
+        const float4 a = times(v[k], ra, f[k]), b = times(u[k], rb, g[k]);
+        v[k] = make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
+    }
+    get_fours(f, w, n);
+    get_fours(u, mat_head(y, t, 0), n);
+    const float r = inverse_rms(v, d, eps, sums[0]);
+#pragma unroll
+    for (int k = 0; k < NORM_FOURS; k++) {
+        const int i = threadIdx.x + k * blockDim.x;
+        const float4 a = times(v[k], r, f[k]);
+        v[k] = make_float4((u[k].x + a.x) * scale, (u[k].y + a.y) * scale, (u[k].z + a.z) * scale,
+                           (u[k].w + a.w) * scale);
+        if (i < n) ((float4 *)mat_head(y, t, 0))[i] = v[k];
+    }
+    if (!o.n) return;
+    const float q = inverse_rms(v, d, eps, sums[1]);
+    for (int j = 0; j < o.n; j++) {
+        get_fours(f, o.w[j], n);
+        put_fours(o.y[j], o.s[j], t, v, q, f);
+    }
+}
+
+extern "C" void ft_cuda_norm_add_both(ft_dev *d, ft_mat y, const ft_norm_out *x, ft_vec w,
+                                      float eps, float scale, const ft_norm_out *o, int n)
+{
+    ft_cuda *c = (ft_cuda *)d;
+    bool fours = fits_fours(y, w.p);
+    for (int i = 0; i < 2; i++) fours = fours && fits_fours(x[i].y, x[i].w.p);
+    for (int i = 0; i < n; i++) fours = fours && in_fours(o[i].y) && (uintptr_t)o[i].w.p % 16 == 0;
+    if (!fours) {
+        ft_cuda_rmsnorm(d, x[0].y, x[0].y, x[0].w, eps);
+        ft_cuda_norm_add(d, x[0].y, x[1].y, x[1].w, eps, 1, NULL, 0);
+        ft_cuda_norm_add(d, y, x[0].y, w, eps, scale, o, n);
+        return;
+    }
+    norm_outs outs = {};
+    ft_cuda_wrote(c, y);
+    for (; outs.n < n; outs.n++) {
+        outs.y[outs.n] = o[outs.n].y;
+        outs.w[outs.n] = o[outs.n].w.p;
+        outs.s[outs.n] = out_both_of(c, o[outs.n].y);
+    }
+    const norm_pair p = {x[0].y, x[1].y, x[0].w.p, x[1].w.p};
+    FT_LAUNCH_NEXT(c, norm_add_both_kernel, (unsigned)y.T, (unsigned)norm_threads(y.d), 0, y, p,
+                   w.p, eps, scale, outs);
 }
 
 /* ---- element-wise ops ---- */

@@ -66,6 +66,17 @@ __device__ __forceinline__ unsigned char *kv_page(const kv_side &s, int page, in
     return s.p + (size_t)page * s.page + (size_t)(g * FT_PAGE_ROWS) * s.row;
 }
 
+__device__ __forceinline__ float finite_or_zero(float x)
+{
+    return (__float_as_uint(x) & 0x7f800000u) == 0x7f800000u ? 0.0f : x;
+}
+
+/* The nearest finite f16. */
+__device__ __forceinline__ uint16_t kv_half(float x)
+{
+    return __half_as_ushort(__float2half_rn(fminf(fmaxf(finite_or_zero(x), -65504.0f), 65504.0f)));
+}
+
 __device__ __forceinline__ float signed_by(const uint32_t *minus, int i, float x)
 {
     return __uint_as_float(__float_as_uint(x) ^ (minus[i / 32] >> (i % 32) & 1) << 31);
