@@ -101,11 +101,11 @@ OPTEST_ROWS(linear, ROWS(FT_F32, 200, 37), {1, 1, 1, FT_F32}, {3, 17, 5, FT_F32}
             {2, 1023, 3, FT_F32}, {1, 2048, 520, FT_F32}, {7, 1100, 1000, FT_F32},
             {40, 1100, 1000, FT_F32}, {130, 1100, 1000, FT_F32}, ROWS(FT_F16, 200, 37),
             {1, 1, 1, FT_F16}, {3, 21, 5, FT_F16}, ROWS(FT_BF16, 200, 37), {1, 1, 1, FT_BF16},
-            {3, 21, 5, FT_BF16}, {390, 200, 4360, FT_BF16}, BLOCK32(FT_Q8_0), BLOCK32(FT_Q4_0),
-            BLOCK32(FT_IQ4_NL), BLOCK256(FT_Q4_K), BLOCK256(FT_Q5_K), BLOCK256(FT_Q6_K),
-            BLOCK256(FT_Q3_K), BLOCK256(FT_Q2_K), BLOCK256(FT_IQ4_XS), BLOCK32(FT_TQ3_1S),
-            BLOCK32(FT_TQ4_1S), {3, 352, 37, FT_TQ4_1S}, {300, 256, 40, FT_Q4_K},
-            {200, 64, 5, FT_Q8_0}, /* more rows than stay in the cache */
+            {3, 21, 5, FT_BF16}, {390, 200, 4360, FT_BF16}, {129, 4096, 70, FT_BF16},
+            BLOCK32(FT_Q8_0), BLOCK32(FT_Q4_0), BLOCK32(FT_IQ4_NL), BLOCK256(FT_Q4_K),
+            BLOCK256(FT_Q5_K), BLOCK256(FT_Q6_K), BLOCK256(FT_Q3_K), BLOCK256(FT_Q2_K),
+            BLOCK256(FT_IQ4_XS), BLOCK32(FT_TQ3_1S), BLOCK32(FT_TQ4_1S), {3, 352, 37, FT_TQ4_1S},
+            {300, 256, 40, FT_Q4_K}, {200, 64, 5, FT_Q8_0}, /* more rows than stay in the cache */
             EACH_TYPE(EACH), MANY(FT_Q4_K, 768), MANY(FT_Q6_K, 256), MANY(FT_Q8_0, 96),
             MANY(FT_BF16, 200), MANY(FT_F16, 200), MANY(FT_Q5_1, 96), MANY(FT_Q2_K, 256),
             MANY(FT_Q3_K, 256), MANY(FT_IQ1_M, 256), MANY(FT_IQ2_XXS, 256), MANY(FT_IQ2_S, 256),
@@ -163,7 +163,7 @@ static void linears(ft_optest *t, const int *n)
 OPTEST_ROWS(linears, {1, 64, 48, FT_F32, FT_BF16}, {3, 256, 128, FT_Q4_K, FT_F32},
             {17, 512, 96, FT_Q6_K, FT_Q8_0, 1, 1}, {130, 256, 272, FT_Q4_K, FT_Q5_0},
             {5, 512, 40, FT_Q5_K, FT_IQ4_XS, 1}, {64, 192, 64, FT_NVFP4, FT_MXFP4},
-            {390, 256, 600, FT_Q4_K, FT_Q8_0})
+            {390, 256, 600, FT_Q4_K, FT_Q8_0}, {390, 256, 600, FT_BF16, FT_F16})
 
 /* Tests the copies that other ops write for a product, not their results themselves. Each is read
  * by weights of one type, or of two. The second time a device may know what is read. */
