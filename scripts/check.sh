@@ -2,10 +2,11 @@
 # Runs every test of the build in $BUILD and ends with "N passed, N failed". A test program either
 # speaks cmocka or ends with a line of that form; one that dies without it counts as one failure.
 # check.sh unit: tests/unit and the test of the exported symbols only.
-# JOBS=N runs N of them at a time (each may use all cores: more than one pays on large machines).
+# JOBS=N runs N of them at a time; 2 by default, as most use one core for most of the time. Tests of
+# the server and of the program, some of which wait for a time, run alone.
 set -u
 build=${BUILD:-build}
-jobs=${JOBS:-1}
+jobs=${JOBS:-2}
 cd "$(dirname "$0")/.." || exit 1
 export BUILD=$build
 results=$(mktemp -d)
@@ -59,14 +60,17 @@ run_programs unit
 if [ "${1:-}" = unit ]; then
     queue cli/symbols bash tests/cli/symbols.sh
 else
-    run_programs ops invariants serve
+    run_programs ops invariants
     [ -x "$build/tests/dequant" ] && queue dequant "$build/tests/dequant" tests/data/dequant
     [ -x "$build/tests/golden" ] && queue golden "$build/tests/golden" tests/golden/*/ tests/golden-vision/*/
-    for t in tests/cli/*.sh; do
-        [ -f "$t" ] && queue "cli/$(basename "$t" .sh)" bash "$t"
-    done
     for t in "$build"/fuzz/replay-*; do
         [ -x "$t" ] && [ -f "$t" ] && queue "fuzz/$(basename "$t")" "$t" fuzz/corpus/"$(basename "$t" | sed 's/^replay-//')"
+    done
+    wait
+    jobs=1
+    run_programs serve
+    for t in tests/cli/*.sh; do
+        [ -f "$t" ] && queue "cli/$(basename "$t" .sh)" bash "$t"
     done
 fi
 wait
