@@ -148,9 +148,9 @@ typedef struct ft_cuda {
     int n_retired;
 
     struct ft_cuda_memory *memory; /* memory.cu */
-    unsigned char *pin[2];         /* pinned staging for weights and checkpoints */
-    struct ft_pool *readers;
-    cudaEvent_t pinned[2];
+    unsigned char *pin[2];         /* copies.cu: pinned buffers, */
+    cudaEvent_t pinned[2];         /* when their transfers have ended, */
+    struct ft_pool *copiers;       /* and the threads that copy from and to them */
     uint16_t *grid; /* the tables of quant/grids.h, concatenated, in both orders (weights.cu) */
     void *raw;      /* a weight in file layout, before it is repacked */
     size_t raw_bytes;
@@ -278,13 +278,11 @@ void ft_cuda_clamp(ft_dev *d, ft_mat y, ft_mat x, float lo, float hi);
 void ft_cuda_mix(ft_dev *d, ft_mat y, ft_mat x, ft_mixing m, bool acc);
 void ft_cuda_image_rows(ft_dev *d, ft_mat y, ft_mat x);
 
+/* copies.cu */
+void ft_cuda_copy_list(ft_dev *d, const ft_copy *list, size_t n, bool in);
+
 /* product/weights.cu: repacks weights from file layout. */
 ft_status ft_cuda_bind(ft_dev *d, ft_weight *w, const void *host, ft_err *err);
-/* Both pinned buffers are allocated; the threads that copy between them and other memory. */
-enum { FT_CUDA_PIN_BYTES = 32 << 20 };
-bool ft_cuda_pin_ready(ft_cuda *c);
-struct ft_pool *ft_cuda_readers(ft_cuda *c);
-void ft_cuda_copy_list(ft_dev *d, const ft_copy *list, size_t n, bool in);
 void ft_cuda_unbind(ft_dev *d, ft_weight *w);
 uint64_t ft_cuda_weight_bytes(ft_dev *d, const ft_weight *w);
 

@@ -407,8 +407,8 @@ static ft_status reserve(ft_dev *d, const ft_dev_limits *l, ft_err *err)
     cudaFree(c->raw);
     c->raw = NULL;
     c->raw_bytes = 0;
-    ft_pool_free(c->readers);
-    c->readers = NULL;
+    ft_pool_free(c->copiers);
+    c->copiers = NULL;
     ft_cuda_drop_graphs(c);
     c->parts = parts_of(l);
     c->expand_bytes = expand_bytes(l);
@@ -487,7 +487,7 @@ static void close_dev(ft_dev *d)
         cudaFreeHost(c->pin[i]);
         if (c->pinned[i]) cudaEventDestroy(c->pinned[i]);
     }
-    ft_pool_free(c->readers);
+    ft_pool_free(c->copiers);
     cudaFree(c->raw);
     cudaFree(c->grid);
     cudaFree(c->batch_mem);

@@ -1,76 +1,16 @@
-/* Upload of weights. The copy goes through two pinned buffers, so that several threads read the
- * file while the bus transfers; weights that products read are repacked on the device
- * (pack.cu). With an H200, 14.3 GiB in the page cache are uploaded at 15.9 GiB/s, a quarter of the
- * bus bandwidth: the threads that copy from the page cache are the limit. */
+/* Upload of weights (copies.cu); those that products read are repacked on the device (pack.cu). */
 #include "dev/cuda/product/dense.cuh"
 #include "dev/cuda/product/pack.cuh"
 
 extern "C" {
-#include "base/pool.h"
 #include "quant/grids.h"
 }
 
-#include <string.h>
-
-enum {
-    READERS = 8,     /* one thread copies 6 GB/s out of the page cache, the bus transfers 50 */
-    SMALL = 1 << 20, /* below this size one thread is enough */
-    READ_GRAIN = 4096,
-};
-
-typedef struct reading {
-    unsigned char *to;
-    const unsigned char *from;
-    size_t bytes;
-} reading;
-
-static void read_part(void *arg, int thread, int threads)
+/* From the host to dst on the device; returns when src has been read. */
+static void send(ft_cuda *c, void *dst, const void *src, size_t bytes)
 {
-    const reading *r = (const reading *)arg;
-    const size_t part = ft_round_up(r->bytes / (size_t)threads + 1, READ_GRAIN);
-    const size_t lo = FT_MIN(r->bytes, part * (size_t)thread), hi = FT_MIN(r->bytes, lo + part);
-    memcpy(r->to + lo, r->from + lo, hi - lo);
-}
-
-struct ft_pool *ft_cuda_readers(ft_cuda *c)
-{
-    if (!c->readers) c->readers = ft_pool_new(FT_MIN(READERS, ft_cpu_count()), 0);
-    return c->readers;
-}
-
-static void read_file(ft_cuda *c, unsigned char *to, const unsigned char *from, size_t bytes)
-{
-    reading r = {to, from, bytes};
-    if (bytes < SMALL) {
-        memcpy(to, from, bytes);
-        return;
-    }
-    ft_pool_run(ft_cuda_readers(c), read_part, &r);
-}
-
-bool ft_cuda_pin_ready(ft_cuda *c)
-{
-    for (int i = 0; i < 2 && c->error == cudaSuccess; i++) {
-        if (c->pin[i]) continue;
-        ft_cuda_check(c, cudaMallocHost((void **)&c->pin[i], FT_CUDA_PIN_BYTES), "pinned memory");
-        ft_cuda_check(c, cudaEventCreateWithFlags(&c->pinned[i], cudaEventDisableTiming),
-                      "cudaEventCreate");
-    }
-    return c->error == cudaSuccess;
-}
-
-/* Copies from the host to dst on the device. Returns when src has been read. */
-static void send(ft_cuda *c, unsigned char *dst, const unsigned char *src, size_t bytes)
-{
-    if (!ft_cuda_pin_ready(c)) return;
-    for (size_t at = 0, i = 0; at < bytes; at += FT_CUDA_PIN_BYTES, i ^= 1) {
-        const size_t n = FT_MIN((size_t)FT_CUDA_PIN_BYTES, bytes - at);
-        ft_cuda_check(c, cudaEventSynchronize(c->pinned[i]), "upload of weights");
-        read_file(c, c->pin[i], src + at, n);
-        ft_cuda_check(c, cudaMemcpyAsync(dst + at, c->pin[i], n, cudaMemcpyHostToDevice, c->stream),
-                      "upload of weights");
-        ft_cuda_check(c, cudaEventRecord(c->pinned[i], c->stream), "upload of weights");
-    }
+    const ft_copy all = {(void *)src, dst, bytes};
+    ft_cuda_copy_list(&c->dev, &all, 1, true);
 }
 
 /* Four codes of three bits, one in each nibble. */
@@ -119,7 +59,7 @@ static void grids_ready(ft_cuda *c)
                                                                        : nibbles_2(entry);
         }
     ft_cuda_check(c, cudaMalloc((void **)&c->grid, sizeof all), "tables");
-    if (c->grid) send(c, (unsigned char *)c->grid, (const unsigned char *)all, sizeof all);
+    if (c->grid) send(c, c->grid, all, sizeof all);
 }
 
 /* ---- binding ---- */
@@ -169,7 +109,7 @@ extern "C" ft_status ft_cuda_bind(ft_dev *d, ft_weight *w, const void *host, ft_
     const bool stays = w->lookup || w->rows || !packed;
     void *raw = stays ? d->alloc(d, bytes) : raw_room(c, bytes);
     if (!raw) return no_memory(w, bytes, err);
-    send(c, (unsigned char *)raw, (const unsigned char *)host, bytes);
+    send(c, raw, host, bytes);
     if (packed) {
         w->packed = d->alloc(d, packed);
         if (!w->packed) {
