@@ -3,6 +3,7 @@
  * has a head of a row; of keys and values in turbo encodings each of several warps encodes a group.
  * The bits are those of norm_rope, rmsnorm and kv_put. */
 #include "dev/cuda/attend/kv_encode.cuh"
+#include "dev/cuda/rope.cuh"
 
 enum { WARPS = 4, PUT_ROWS = 64 /* most */ };
 
@@ -40,23 +41,6 @@ template <int N> __device__ __forceinline__ float lane_order_sum(const float (&v
 #pragma unroll
     for (int j = 0; j < N; j++) sum = fmaf(v[j], v[j], sum);
     return warp_sum(sum);
-}
-
-/* Rotates the pairs of a head; `half` values of a lane are the first of a pair. */
-template <int N>
-__device__ __forceinline__ void rotate(float (&v)[N], const float (&c)[N / 2],
-                                       const float (&s)[N / 2], int half)
-{
-#pragma unroll
-    for (int h = 1; h <= N / 2; h++) { /* half is not a compile-time constant */
-        if (h != half) continue;
-#pragma unroll
-        for (int j = 0; j < h; j++) {
-            const float a = v[j], b = v[j + h];
-            v[j] = a * c[j] - b * s[j];
-            v[j + h] = b * c[j] + a * s[j];
-        }
-    }
 }
 
 /* Stores the values lane + 32 j of a head, which a warp has; of a turbo row only group `group`. */
