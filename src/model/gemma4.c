@@ -112,7 +112,15 @@ static void attn(const cfg *c, const layer *w, const act *a, ft_step *s, int l)
     const bool own = w->source == l;
     ft_linears(s, in, !own ? 1 : w->wv.data ? 3 : 2, a->xn);
     if (own) {
-        const ft_qkv x = {qh, kh, vh, w->q_norm, w->k_norm, true, !w->wv.data, c->eps, cs};
+        const ft_qkv x = {.q = qh,
+                          .k = kh,
+                          .v = vh,
+                          .q_norm = w->q_norm,
+                          .k_norm = w->k_norm,
+                          .norm_v = true,
+                          .v_of_k = !w->wv.data,
+                          .eps = c->eps,
+                          .cs = cs};
         ft_put_heads(s, l, &x);
     } else {
         ft_norm_rope(s, qh, w->q_norm, c->eps, cs);

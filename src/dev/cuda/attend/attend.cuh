@@ -102,8 +102,8 @@ __device__ __forceinline__ float *total_at(const attend_args &a, int i, int h)
     return a.total + ((size_t)i * a.q.H + h) * (a.total_width + 2);
 }
 
-/* Floats of a partial result: two for nothing, the maximum, the sum of the weights, then a sum of d
- * values, which begins at a multiple of 16 bytes. */
+/* Floats of a partial result: two that are not used, the maximum, the sum of the weights, then a
+ * sum of d values, which therefore begins at a multiple of 16 bytes. */
 #define PART_WIDTH(d) ((d) + FT_CUDA_PART_HEAD)
 
 /* The maximum of partial result 0 of a row and head; the others of the head follow it. */
