@@ -84,6 +84,12 @@ static void linear(ft_optest *t, const int *n)
     {                                                                                              \
         200, k, 40, type                                                                           \
     }
+/* Enough outputs that a block has them for whole rows. */
+#define MORE(type, k)                                                                              \
+    {18, k, 8260, type}, {30, k, 8260, type}, {33, k, 8260, type}, {48, k, 8260, type},            \
+    {                                                                                              \
+        75, k, 8260, type                                                                          \
+    }
 /* Enough blocks of many rows to fill a GPU. */
 #define MANY(type, k)                                                                              \
     {                                                                                              \
@@ -106,10 +112,12 @@ OPTEST_ROWS(linear, ROWS(FT_F32, 200, 37), {1, 1, 1, FT_F32}, {3, 17, 5, FT_F32}
             BLOCK256(FT_Q5_K), BLOCK256(FT_Q6_K), BLOCK256(FT_Q3_K), BLOCK256(FT_Q2_K),
             BLOCK256(FT_IQ4_XS), BLOCK32(FT_TQ3_1S), BLOCK32(FT_TQ4_1S), {3, 352, 37, FT_TQ4_1S},
             {300, 256, 40, FT_Q4_K}, {200, 64, 5, FT_Q8_0}, /* more rows than stay in the cache */
-            EACH_TYPE(EACH), MANY(FT_Q4_K, 768), MANY(FT_Q6_K, 256), MANY(FT_Q8_0, 96),
-            MANY(FT_BF16, 200), MANY(FT_F16, 200), MANY(FT_Q5_1, 96), MANY(FT_Q2_K, 256),
-            MANY(FT_Q3_K, 256), MANY(FT_IQ1_M, 256), MANY(FT_IQ2_XXS, 256), MANY(FT_IQ2_S, 256),
-            MANY(FT_IQ3_S, 256), MANY(FT_TQ2_0, 256), MANY(FT_TQ3_1S, 96), MANY(FT_TQ4_1S, 96))
+            EACH_TYPE(EACH), MORE(FT_Q4_K, 512), MORE(FT_Q8_0, 96), {20, 256, 42300, FT_Q4_K},
+            {24, 5376, 700, FT_Q4_K}, {50, 1280, 5130, FT_Q4_K}, {64, 1536, 330, FT_Q5_K},
+            MANY(FT_Q4_K, 768), MANY(FT_Q6_K, 256), MANY(FT_Q8_0, 96), MANY(FT_BF16, 200),
+            MANY(FT_F16, 200), MANY(FT_Q5_1, 96), MANY(FT_Q2_K, 256), MANY(FT_Q3_K, 256),
+            MANY(FT_IQ1_M, 256), MANY(FT_IQ2_XXS, 256), MANY(FT_IQ2_S, 256), MANY(FT_IQ3_S, 256),
+            MANY(FT_TQ2_0, 256), MANY(FT_TQ3_1S, 96), MANY(FT_TQ4_1S, 96))
 
 /* Rows of very different sizes, for the CPU, which may scale them; each has its own error. */
 static void linear_sizes(ft_optest *t, const int *n)
@@ -163,7 +171,9 @@ static void linears(ft_optest *t, const int *n)
 OPTEST_ROWS(linears, {1, 64, 48, FT_F32, FT_BF16}, {3, 256, 128, FT_Q4_K, FT_F32},
             {17, 512, 96, FT_Q6_K, FT_Q8_0, 1, 1}, {130, 256, 272, FT_Q4_K, FT_Q5_0},
             {5, 512, 40, FT_Q5_K, FT_IQ4_XS, 1}, {64, 192, 64, FT_NVFP4, FT_MXFP4},
-            {390, 256, 600, FT_Q4_K, FT_Q8_0}, {390, 256, 600, FT_BF16, FT_F16})
+            {390, 256, 600, FT_Q4_K, FT_Q8_0}, {390, 256, 600, FT_BF16, FT_F16},
+            {20, 768, 344, FT_Q4_K, FT_BF16}, {30, 512, 640, FT_Q8_0, FT_F16},
+            {41, 1536, 192, FT_Q6_K, FT_IQ2_S}, {100, 512, 400, FT_BF16, FT_Q4_K})
 
 /* Tests the copies that other ops write for a product, not their results themselves. Each is read
  * by weights of one type, or of two. The second time a device may know what is read. */

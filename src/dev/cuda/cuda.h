@@ -29,6 +29,7 @@ extern "C" {
 /* Scratch memory per family of ops: grown on demand, freed on close. */
 typedef enum ft_cuda_scratch_id {
     FT_SCRATCH_LINEAR,
+    FT_SCRATCH_PARTS,
     FT_SCRATCH_PLAN,
     FT_SCRATCH_MOE,
     FT_SCRATCH_MOE_HIDDEN,
@@ -138,10 +139,11 @@ typedef struct ft_cuda {
     uint32_t hash[FT_CUDA_GRAPHS]; /* of their keys */
     int n_graph;
     uint64_t graph_clock;
-    bool capture_only; /* steps are captured but not run */
-    bool capturing;    /* the current step is being captured */
-    bool experts;      /* the model has some */
-    int carveout;      /* of its kernels: percent of the largest shared memory; 0: all of it */
+    bool capture_only;     /* steps are captured but not run */
+    bool capturing;        /* the current step is being captured */
+    bool experts;          /* the model has some */
+    size_t packed, groups; /* bytes of packed weights; of those that product_groups multiplies */
+    int carveout;          /* of its kernels: percent of the largest shared memory; 0: all of it */
     ft_cuda_graph
         *capture_to; /* where the graph goes; NULL: it is dropped, only scratch is allocated */
     void **retired;  /* outgrown scratch: captured graphs may still refer to it */
@@ -166,10 +168,12 @@ typedef struct ft_cuda {
     const char *where; /* the call that caused it */
 } ft_cuda;
 
-/* Whether products of T rows use warpgroup instructions. */
+/* Whether products of T rows use warpgroup instructions: above 32 rows; above 16 if product_groups
+ * multiplies most weights (others would be slower) and no experts need the column order for few
+ * rows. */
 static inline bool ft_cuda_wide(const ft_cuda *c, int T)
 {
-    return c->cc == 90 && T > 32;
+    return c->cc == 90 && T > (c->experts || c->groups < c->packed / 4 * 3 ? 32 : 16);
 }
 
 /* Whether a GPU without warpgroup instructions multiplies many rows in tiles: before compute

@@ -90,17 +90,18 @@ static ft_cuda_graph *graph_of(ft_cuda *c, const void *pass)
 
 /* What shared memory does not take is L1 cache, which the rows of a product are read through. Three
  * blocks of product_stream for two to four rows fit into 164 of 228 KB; with more than 28 rows a
- * second block is worth less than the cache. On an H200, 27b: 4 rows 5.94 ms instead of 6.05, 32
- * sequences 14.2 instead of 15.5; but one row 5.63 instead of 5.56, 25 sequences 14.2 instead of
- * 13.0. Experts need the shared memory: two rows of the 35b-a3b 2.23 ms instead of 2.19, four rows
- * 2.70 instead of 2.67. */
+ * second block is worth less than the cache; product_groups needs all of it. On an H200, 27b: 4
+ * rows 5.94 ms instead of 6.05, 32 sequences 14.2 instead of 15.5; but one row 5.63 instead
+ * of 5.56, 25 sequences 14.2 instead of 13.0. Experts need the shared memory: two rows of the
+ * 35b-a3b 2.23 ms instead of 2.19, four rows 2.70 instead of 2.67. */
 static int carveout_of(const ft_cuda *c)
 {
     const int T = c->shape.T;
     int driver = 0; /* an older one may not know the launch attribute */
     if (c->experts || c->cc != 90 || cudaDriverGetVersion(&driver) != cudaSuccess || driver < 12080)
         return 0;
-    return (T >= 2 && T <= 4) || (T > 28 && T <= 32) ? 72 : 0;
+    if (T > 28 && T <= 32) return ft_cuda_wide(c, T) ? 0 : 72;
+    return T >= 2 && T <= 4 ? 72 : 0;
 }
 
 /* Relaxed mode: scratch may be allocated and kernels may be loaded during capture. */

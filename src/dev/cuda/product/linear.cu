@@ -138,10 +138,11 @@ void ft_product_run(ft_cuda *c, ft_product *p, ft_type type, int tokens, int ite
 /* Rows per block. */
 int ft_product_tokens(const ft_cuda *c, int rows)
 {
+    const bool wide = ft_cuda_wide(c, rows);
     if (rows <= 8) return 8;
     if (rows <= 16) return 16;
-    if (rows <= 32) return 32;
-    return (ft_cuda_wide(c, rows) || ft_cuda_tiled(c)) && rows > ROWS_FEW ? ROWS_MANY : ROWS_FEW;
+    if (rows <= 32 && !wide) return 32;
+    return (wide || ft_cuda_tiled(c)) && rows > ROWS_FEW ? ROWS_MANY : ROWS_FEW;
 }
 
 /* Products of x with weights of a type: the segments are filled in by the caller. */

@@ -9,6 +9,8 @@
  *                       memory.
  *   product_stream up to 32 rows (compute capability 9.0 and newer): a block has many tiles of
  *                       weights, a warp one part of each.
+ *   product_groups Q4_K, 17 to 128 rows (9.0): a block has 20 or 8 tiles of weights and 24 to 64
+ *                       rows; it computes all parts of them, or one.
  *   product_short few rows and at most eight units of columns: a warp computes all parts of a
  *                       tile.
  *   product_listed, product_listed_short experts with up to eight rows each (9.0 and newer): a warp
@@ -639,6 +641,8 @@ static dim3 product_grid(ft_product *p, int mt, int tokens, int items)
 
 #include "dev/cuda/product/stream.cuh"
 
+#include "dev/cuda/product/groups.cuh"
+
 #include "dev/cuda/product/listed.cuh"
 
 /* Many rows without warpgroup instructions, if the tiles fill the GPU; else false. */
@@ -682,6 +686,8 @@ template <class W> static void product_launch(ft_cuda *c, ft_product *p, int tok
 {
     if constexpr (W::BYTES < 4000)
         if (stream_rows<W>(c, p, tokens)) return;
+    if constexpr (groups_type<W>())
+        if (groups_rows<W>(c, p)) return;
     if constexpr (W::BYTES > 4000)
         if (router_rows<W>(c, p)) return;
     if constexpr (short_type(W::BYTES)) {

@@ -94,6 +94,16 @@ static size_t packed_bytes(const ft_cuda *c, const ft_weight *w)
     return ft_packed_bytes(ft_product_type(w), w->n, w->k) * (size_t)w->E;
 }
 
+/* Adds a packed weight to the sums that ft_cuda_wide depends on, or removes it. */
+static void count_packed(ft_cuda *c, const ft_weight *w, bool add)
+{
+    if (ft_dense_is(c, w)) return;
+    const size_t bytes = packed_bytes(c, w);
+    c->packed = add ? c->packed + bytes : c->packed - bytes;
+    if (packed_as(ft_product_type(w)) == FT_Q4_K)
+        c->groups = add ? c->groups + bytes : c->groups - bytes;
+}
+
 /* Products read the packed copy; lookups of single rows need the file layout. */
 extern "C" ft_status ft_cuda_bind(ft_dev *d, ft_weight *w, const void *host, ft_err *err)
 {
@@ -116,6 +126,7 @@ extern "C" ft_status ft_cuda_bind(ft_dev *d, ft_weight *w, const void *host, ft_
             if (stays) d->free(d, raw);
             return no_memory(w, packed, err);
         }
+        count_packed(c, w, true);
         if (ft_dense_is(c, w))
             ft_dense_pack(c, w, raw);
         else
@@ -136,6 +147,7 @@ extern "C" uint64_t ft_cuda_weight_bytes(ft_dev *d, const ft_weight *w)
 
 extern "C" void ft_cuda_unbind(ft_dev *d, ft_weight *w)
 {
+    if (w->packed) count_packed((ft_cuda *)d, w, false);
     if (w->data != w->packed) d->free(d, (void *)w->data);
     d->free(d, w->packed);
     w->data = w->packed = NULL;
