@@ -178,6 +178,9 @@ typedef struct ft_ops {
     /* linear for each of n outputs with the same x; the outputs do not overlap, and a device may
      * compute them in one launch. */
     void (*linears)(ft_dev *, const ft_product_out *o, int n, ft_mat x);
+    /* y = rms(x) * w, then linears of y. H == 1. NULL: dev/step.h calls rmsnorm and linears. */
+    void (*norm_linears)(ft_dev *, ft_mat y, ft_mat x, ft_vec w, float eps, const ft_product_out *o,
+                         int n);
     /* y = act(x Wg^T) * (x Wu^T). u: scratch of y's shape. */
     void (*glu)(ft_dev *, ft_mat y, ft_mat u, ft_mat x, const ft_weight *gate, const ft_weight *up,
                 ft_act act);

@@ -172,20 +172,42 @@ static inline void ft_linear_add(ft_step *s, ft_mat y, ft_mat x, const ft_weight
     if (ft_adapted(s, w)) ft_lora_linear(s, y, x, w);
 }
 
+static inline void ft_count_linears(ft_step *s, const char *op, const ft_product_out *o, int n,
+                                    ft_mat x)
+{
+    double bytes = 4 * ft_mat_values(x), flops = 0;
+    if (!s->profile) return;
+    for (int i = 0; i < n; i++) {
+        bytes += (double)o[i].w->row_bytes * o[i].w->n + 4 * ft_mat_values(o[i].y);
+        flops += 2.0 * x.T * o[i].w->n * o[i].w->k;
+    }
+    ft_count_op(s, op, bytes, flops);
+}
+
 static inline void ft_linears(ft_step *s, const ft_product_out *o, int n, ft_mat x)
 {
     for (int i = 0; i < n; i++)
         assert(ft_mat_cols(o[i].y) == o[i].w->n && ft_mat_cols(x) == o[i].w->k && o[i].y.T == x.T);
     s->dev->op->linears(s->dev, o, n, x);
-    if (s->profile) {
-        double bytes = 4 * ft_mat_values(x), flops = 0;
-        for (int i = 0; i < n; i++) {
-            bytes += (double)o[i].w->row_bytes * o[i].w->n + 4 * ft_mat_values(o[i].y);
-            flops += 2.0 * x.T * o[i].w->n * o[i].w->k;
-        }
-        ft_count_op(s, "linears", bytes, flops);
-    }
+    ft_count_linears(s, "linears", o, n, x);
     if (s->lora.active) ft_lora_linears(s, o, n, x);
+}
+
+/* y = rms(x) * w, then linears of y. */
+static inline void ft_norm_linears(ft_step *s, ft_mat y, ft_mat x, ft_vec w, float eps,
+                                   const ft_product_out *o, int n)
+{
+    if (!s->dev->op->norm_linears) {
+        ft_rmsnorm(s, y, x, w, eps);
+        ft_linears(s, o, n, y);
+        return;
+    }
+    assert(ft_same_shape(y, x) && y.H == 1 && x.H == 1 && (!w.p || w.n == x.d));
+    for (int i = 0; i < n; i++)
+        assert(ft_mat_cols(o[i].y) == o[i].w->n && ft_mat_cols(y) == o[i].w->k && o[i].y.T == y.T);
+    s->dev->op->norm_linears(s->dev, y, x, w, eps, o, n);
+    ft_count_linears(s, "norm_linears", o, n, y);
+    if (s->lora.active) ft_lora_linears(s, o, n, y);
 }
 
 static inline void ft_glu(ft_step *s, ft_mat y, ft_mat u, ft_mat x, const ft_weight *gate,

@@ -125,15 +125,15 @@ static void delta(const cfg *c, const layer *w, const act *a, ft_step *s, int l)
 static void ffn(const cfg *c, const layer *w, const act *a, ft_step *s)
 {
     ft_mat g = ft_cols(a->g, 0, w->gate.n), u = ft_cols(a->up, 0, w->gate.n);
-    ft_rmsnorm(s, a->xn, a->x, w->ffn_norm, c->eps);
     if (!c->E) {
+        ft_rmsnorm(s, a->xn, a->x, w->ffn_norm, c->eps);
         ft_glu(s, g, u, a->xn, &w->gate, &w->up, FT_SILU);
         ft_linear_add(s, a->x, g, &w->down);
         return;
     }
     const ft_product_out o[] = {{a->router, &w->router}, {a->sg, &w->shared_gate}};
     const ft_shared_expert shared = {&w->gate, &w->up, &w->down, a->sg, g, u};
-    ft_linears(s, o, 2, a->xn);
+    ft_norm_linears(s, a->xn, a->x, w->ffn_norm, c->eps, o, 2);
     ft_route_top(s, a->route, a->router);
     ft_moe_shared(s, a->x, a->xn, &w->experts, a->route, a->tmp, &shared);
 }

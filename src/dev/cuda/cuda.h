@@ -240,6 +240,8 @@ void ft_cuda_embed(ft_dev *d, ft_mat y, const ft_weight *w, float scale);
 void ft_cuda_rmsnorm(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps);
 void ft_cuda_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, bool acc);
 void ft_cuda_linears(ft_dev *d, const ft_product_out *o, int n, ft_mat x);
+void ft_cuda_norm_linears(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps,
+                          const ft_product_out *o, int n);
 void ft_cuda_glu(ft_dev *d, ft_mat y, ft_mat u, ft_mat x, const ft_weight *gate,
                  const ft_weight *up, ft_act act);
 void ft_cuda_rope_angles(ft_dev *d, ft_mat cs, const ft_rope *r);

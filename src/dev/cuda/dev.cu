@@ -507,6 +507,7 @@ static ft_ops cuda_ops(bool dense)
     o.rmsnorm = ft_cuda_rmsnorm;
     o.linear = ft_cuda_linear;
     o.linears = ft_cuda_linears;
+    o.norm_linears = ft_cuda_norm_linears;
     o.glu = ft_cuda_glu;
     o.rope_angles = ft_cuda_rope_angles;
     o.norm_rope = ft_cuda_norm_rope;

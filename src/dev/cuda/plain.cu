@@ -5,7 +5,7 @@
  * rows a norm takes 52 us with its bf16 copy (126 MB, 2.4 TB/s, 52 % of a plain read: a block
  * reads, waits for its sum, then writes), norm_add of 5376 values with one following norm 96 us
  * (220 MB, 49 %, for the same reason, twice), sigmoid_mul 66 us (201 MB, 65 %). */
-#include "dev/cuda/common.cuh"
+#include "dev/cuda/norm.cuh"
 
 /* ---- norms ---- */
 
@@ -26,32 +26,7 @@ static __global__ void rmsnorm_kernel(ft_mat y, ft_mat x, const float *w, float 
     if (s.operand) operand_end(y, t);
 }
 
-__device__ __forceinline__ float4 times(float4 a, float r, float4 b)
-{
-    return make_float4(a.x * r * b.x, a.y * r * b.y, a.z * r * b.z, a.w * r * b.w);
-}
-
-__device__ __forceinline__ float square(float4 v)
-{
-    return v.x * v.x + v.y * v.y + v.z * v.z + v.w * v.w;
-}
-
-/* Writes four values of row t, from 4 i on, and their planes. */
-__device__ __forceinline__ void put_four(const ft_mat &y, const out_bf16 &s, int t, int i, float4 v)
-{
-    if (s.operand) {
-        *(uint2 *)operand_at(y, t, 4 * i) =
-            make_uint2(operand_pair(v.x, v.y), operand_pair(v.z, v.w));
-        return;
-    }
-    ((float4 *)mat_head(y, t, 0))[i] = v;
-    if (!s.p) return;
-    bf16_put_pair(s.p, s.plane, bf16_index(s.T, s.wide, t, 4 * i), make_float2(v.x, v.y));
-    bf16_put_pair(s.p, s.plane, bf16_index(s.T, s.wide, t, 4 * i + 2), make_float2(v.z, v.w));
-}
-
 /* The same for whole rows with float4 loads, each value read once. */
-enum { NORM_FOURS = 4 }; /* maximum float4 values per thread */
 
 /* A thread's float4 values of the n of a row; zeros beyond the end. */
 __device__ __forceinline__ void get_fours(float4 (&v)[NORM_FOURS], const float *p, int n)
@@ -101,25 +76,6 @@ static __global__ void rmsnorm_row_kernel(ft_mat y, ft_mat x, const float *w, fl
     wait_for_previous_kernel();
     get_fours(v, mat_head(x, t, 0), n);
     put_fours(y, s, t, v, inverse_rms(v, x.d, eps, sums), f);
-}
-
-static bool in_fours(ft_mat m)
-{
-    return m.H == 1 && m.d % 4 == 0 && m.rs % 4 == 0 && (uintptr_t)m.p % 16 == 0;
-}
-
-/* Threads for a row that is read as float4. */
-static int norm_threads(int d)
-{
-    return d > 2048 ? 512 : 256;
-}
-
-/* Whether rows of x, and weights of the same length, can be read as float4 and kept in registers.
- */
-static bool fits_fours(ft_mat x, const float *w)
-{
-    return in_fours(x) && (uintptr_t)w % 16 == 0 && x.d >= 256 &&
-           x.d <= 4 * NORM_FOURS * norm_threads(x.d);
 }
 
 extern "C" void ft_cuda_rmsnorm(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps)

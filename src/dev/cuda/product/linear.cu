@@ -203,6 +203,14 @@ extern "C" void ft_cuda_linears(ft_dev *d, const ft_product_out *o, int n, ft_ma
     }
 }
 
+extern "C" void ft_cuda_norm_linears(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps,
+                                     const ft_product_out *o, int n)
+{
+    if (ft_router_run((ft_cuda *)d, y, x, w, eps, o, n)) return;
+    ft_cuda_rmsnorm(d, y, x, w, eps);
+    ft_cuda_linears(d, o, n, y);
+}
+
 extern "C" void ft_cuda_glu(ft_dev *d, ft_mat y, ft_mat u, ft_mat x, const ft_weight *gate,
                             const ft_weight *up, ft_act act)
 {

@@ -43,6 +43,23 @@ __device__ __forceinline__ int warp_least(int v)
 #endif
 }
 
+/* The largest of a lane's N keys and its expert, the lowest among equals. */
+template <int N>
+__device__ __forceinline__ void best_key(const uint32_t (&key)[N], uint32_t &best, int &at)
+{
+    uint32_t k[N];
+    int from[N];
+#pragma unroll
+    for (int i = 0; i < N; i++) k[i] = key[i], from[i] = i;
+#pragma unroll
+    for (int s = 1; s < N; s *= 2)
+#pragma unroll
+        for (int i = 0; i < N; i += 2 * s)
+            if (k[i + s] > k[i]) k[i] = k[i + s], from[i] = from[i + s];
+    best = k[0];
+    at = 32 * from[0] + (threadIdx.x & 31);
+}
+
 /* Routing of one row by a warp: lane l has experts l, l + 32, ..., N of them. chosen: a second copy
  * of the ids, or NULL. */
 template <int N>
@@ -53,45 +70,44 @@ __device__ __forceinline__ void route_row(const ft_expert_choice &r, const ft_ma
     const float *row = mat_head(x, t, 0);
     int32_t *id = r.id + (size_t)t * r.K;
     float *w = r.w + (size_t)t * r.K;
-    float v[N], top = -INFINITY;
+    uint32_t key[N], best; /* 0: no expert, or it is taken */
+    int at;
 #pragma unroll
     for (int i = 0; i < N; i++) {
         const int e = lane + 32 * i;
-        v[i] = e < E ? row[e] + 0.0f : -INFINITY; /* turns -0 into +0 */
-        if (v[i] != v[i]) v[i] = -INFINITY;
-        top = fmaxf(top, v[i]);
+        const float v = e < E ? __ldcg(row + e) + 0.0f : 0.0f; /* turns -0 into +0 */
+        key[i] = e < E ? rising(v != v ? -INFINITY : v) : 0;
     }
-    top = warp_max(top);
+    best_key(key, best, at);
+    const float top = risen(warp_largest(best));
     float all = 0;
 #pragma unroll
-    for (int i = 0; i < N; i++) all += expf(v[i] - top);
+    for (int i = 0; i < N; i++) all += key[i] ? expf(risen(key[i]) - top) : 0.0f;
     all = warp_sum(all);
-    uint32_t taken = 0;
-    float picked = 0, mine = 0; /* mine: choice number `lane` */
-    for (int n = 0; n < r.K; n++) {
-        uint32_t best = 0;
-        int at = 0x7fffffff;
+    float picked = 0, first = 0; /* first: the probability of choice number `lane` */
+    for (int from = 0; from < r.K; from += 32) {
+        const int n = min(32, r.K - from);
+        uint32_t mine = 0; /* key and expert of choice from + lane */
+        int mine_at = 0;
+        for (int i = 0; i < n; i++) {
+            const uint32_t top_key = warp_largest(best);
+            const int top_at = warp_least(best == top_key ? at : 0x7fffffff);
+            if (i == lane) mine = top_key, mine_at = top_at;
 #pragma unroll
-        for (int i = N - 1; i >= 0; i--) {
-            const int e = lane + 32 * i;
-            const uint32_t k = rising(v[i]);
-            if (e < E && !(taken >> i & 1) && k >= best) best = k, at = e;
+            for (int j = 0; j < N; j++)
+                if (top_at == lane + 32 * j) key[j] = 0;
+            best_key(key, best, at);
         }
-        const uint32_t top_k = warp_largest(best);
-        at = warp_least(best == top_k ? at : 0x7fffffff);
-        if (at >= E) at = 0;
-        if (at % 32 == lane) taken |= 1u << at / 32;
-        const float p = expf(risen(top_k) - top) / all;
-        picked += p;
-        if (n % 32 != lane) continue;
-        id[n] = at;
-        if (chosen) chosen[n] = at;
-        if (n < 32)
-            mine = p;
-        else
-            w[n] = p;
+        const float p = expf(risen(mine) - top) / all;
+        for (int i = 0; i < n; i++) picked += __shfl_sync(~0u, p, i);
+        if (lane >= n) continue;
+        if (mine_at >= E) mine_at = 0;
+        id[from + lane] = mine_at;
+        if (chosen) chosen[from + lane] = mine_at;
+        if (!from) first = p;
+        if (from) w[from + lane] = p;
     }
-    for (int n = lane; n < r.K; n += 32) w[n] = (n < 32 ? mine : w[n]) / fmaxf(picked, 0x1p-14f);
+    for (int n = lane; n < r.K; n += 32) w[n] = (n < 32 ? first : w[n]) / fmaxf(picked, 0x1p-14f);
 }
 
 __device__ __forceinline__ void route_any(const ft_expert_choice &r, const ft_mat &x, int E, int t,
@@ -115,7 +131,8 @@ static __global__ void route_kernel(ft_expert_choice r, ft_mat x, int E)
 enum {
     PLAN_THREADS = 1024, /* one for each expert */
     ROUTE_ROWS = 16,     /* most that one block routes and sorts: it computes 4 rows in a us */
-    ROUTE_CHOICES = 512
+    ROUTE_CHOICES = 512,
+    SHORT_PLAN = 8 /* most rows whose choices a warp sorts, 32 of them */
 };
 
 typedef struct plan {
@@ -134,6 +151,22 @@ __device__ __forceinline__ int warp_running_sum(int v)
         if (lane >= o) v += before;
     }
     return v;
+}
+
+/* Sorts at most 32 choices of at most SHORT_PLAN rows, by a warp. */
+__device__ __forceinline__ void make_short_plan(const plan &p, const int32_t *id, int n)
+{
+    const int lane = threadIdx.x & 31, e = lane < n ? id[lane] : -1 - lane;
+    const uint32_t below = (1u << lane) - 1, same = __match_any_sync(~0u, e);
+    const int before = __popc(same & below);
+    const bool leads = !before && lane < n;
+    const uint32_t leaders = __ballot_sync(~0u, leads);
+    const int count = leads ? __popc(same) : 0;
+    const int first = warp_running_sum(count) - count;
+    const int to = __shfl_sync(~0u, first, __ffs((int)same) - 1) + before;
+    if (lane < n) p.list[to] = lane;
+    if (leads) p.item[__popc(leaders & below)] = ft_item{e, first, count};
+    if (!lane) *p.n_item = __popc(leaders);
 }
 
 /* One block, a thread for each expert: counts, offsets, then the list of choices by expert, cut
@@ -166,6 +199,18 @@ static __global__ void __launch_bounds__(PLAN_THREADS)
 {
     wait_for_previous_kernel();
     make_plan(p, id, n, tokens);
+}
+
+/* Few choices: a warp for each row, the first of which sorts. */
+static __global__ void __launch_bounds__(32 * SHORT_PLAN)
+    route_short_kernel(ft_expert_choice r, ft_mat x, int E, plan p)
+{
+    __shared__ int32_t id[32];
+    const int t = threadIdx.x / 32;
+    wait_for_previous_kernel();
+    route_any(r, x, E, t, id + t * r.K);
+    __syncthreads();
+    if (!t) make_short_plan(p, id, x.T * r.K);
 }
 
 /* Few rows: routing and sorting in one block, which has a warp for each row and a thread for each
@@ -214,19 +259,21 @@ static void sort_choices(ft_cuda *c, const plan &p, ft_expert_choice r, int n, i
 extern "C" void ft_cuda_route(ft_dev *d, ft_expert_choice r, ft_mat x)
 {
     ft_cuda *c = (ft_cuda *)d;
-    const int E = ft_mat_cols(x), tokens = item_tokens(c, x.T, r.K, E);
+    const int E = ft_mat_cols(x), tokens = item_tokens(c, x.T, r.K, E), n = x.T * r.K;
     plan p;
     assert(E <= PLAN_THREADS);
     c->planned = NULL;
-    const int n = x.T * r.K;
-    if (x.T <= ROUTE_ROWS && n <= ROUTE_CHOICES && plan_place(c, &p, n, E, tokens)) {
-        const int threads = FT_MAX(32 * x.T, (E + 31) / 32 * 32);
-        FT_LAUNCH_NEXT(c, route_plan_kernel, 1, threads, 0, r, x, E, p, tokens);
-        c->planned = r.id; /* until the next step */
-        c->n_planned = n;
+    if (x.T > ROUTE_ROWS || n > ROUTE_CHOICES || !plan_place(c, &p, n, E, tokens)) {
+        FT_LAUNCH_NEXT(c, route_kernel, ft_blocks((size_t)x.T, 4), 128, 0, r, x, E);
         return;
     }
-    FT_LAUNCH_NEXT(c, route_kernel, ft_blocks((size_t)x.T, 4), 128, 0, r, x, E);
+    if (n <= 32 && x.T <= SHORT_PLAN)
+        FT_LAUNCH_NEXT(c, route_short_kernel, 1, 32 * x.T, 0, r, x, E, p);
+    else
+        FT_LAUNCH_NEXT(c, route_plan_kernel, 1, FT_MAX(32 * x.T, (E + 31) / 32 * 32), 0, r, x, E, p,
+                       tokens);
+    c->planned = r.id; /* until the next step */
+    c->n_planned = n;
 }
 
 /* ---- the experts ---- */
@@ -394,8 +441,12 @@ static void run_experts(ft_cuda *c, ft_mat y, ft_mat x, const ft_experts *e, ft_
     }
     ft_cuda_wrote(c, tmp);
     ft_product_prepare(c, h, rows, F, wide, ft_product_type(&e->down));
+    if ((y.H == 1 || y.hs == y.d))
+        down.sum =
+            ft_expert_sum{y.p, y.rs, r.K, T, acc, r.w, sh ? sh->s.p : NULL, sh ? sh->s.rs : 0};
     ft_product_run(c, &down, ft_product_type(&e->down), tokens, p.items);
     ft_cuda_wrote(c, y);
+    if (down.summed) return;
     FT_LAUNCH_NEXT(c, combine_kernel, dim3((unsigned)T, ft_blocks((size_t)D, 256)), 256, 0, y, part,
                    r, acc, sh ? sh->s.p : NULL, sh ? sh->s.rs : 0);
 }
@@ -406,15 +457,21 @@ extern "C" void ft_cuda_moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, 
     run_experts((ft_cuda *)d, y, x, e, r, tmp, acc, NULL);
 }
 
-/* In the same launches if its shape and types are those of the routed experts. */
+/* Whether the shape and types of the shared expert are those of the routed experts. */
+static bool shared_alike(const ft_experts *e, const ft_shared_expert *sh)
+{
+    const ft_type type = ft_product_type(e->gate_up.data ? &e->gate_up : &e->gate);
+    return in_pairs(e) && sh->gate->n == e->F && ft_product_type(sh->gate) == type &&
+           ft_product_type(sh->up) == type &&
+           ft_product_type(sh->down) == ft_product_type(&e->down);
+}
+
+/* In the same launches if they are alike. */
 extern "C" void ft_cuda_moe_shared(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e,
                                    ft_expert_choice r, ft_mat tmp, const ft_shared_expert *sh)
 {
     ft_cuda *c = (ft_cuda *)d;
-    const ft_type type = ft_product_type(e->gate_up.data ? &e->gate_up : &e->gate);
-    const bool alike = in_pairs(e) && sh->gate->n == e->F && ft_product_type(sh->gate) == type &&
-                       ft_product_type(sh->up) == type &&
-                       ft_product_type(sh->down) == ft_product_type(&e->down);
+    const bool alike = shared_alike(e, sh);
     if (!alike) {
         ft_cuda_glu(d, sh->g, sh->u, x, sh->gate, sh->up, e->act);
         ft_cuda_sigmoid_mul(d, sh->g, sh->s);

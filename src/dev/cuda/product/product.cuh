@@ -13,6 +13,7 @@
  *                       rows; it computes all parts of them, or one.
  *   product_short few rows and at most eight units of columns: a warp computes all parts of a
  *                       tile.
+ *   product_down the down projections of experts of few rows, and the sum of their results.
  *   product_listed, product_listed_short experts with up to eight rows each (9.0 and newer): a warp
  *                       computes all parts of its tiles, one after the other.
  *   product_rows_wgmma many rows: a warpgroup has 4 tiles of weights and 64 or 128 rows of
@@ -20,9 +21,9 @@
  *   product_rows_mma many rows on GPUs without warpgroup instructions: a warp has 2 tiles and 32 or
  *                       64 rows.
  *
- * Experts are products whose rows are given by the items of a list: product_short and
- * product_listed compute nothing else, product_stream does not support them. All other kernels, and
- * product_stream, support one matrix, several that read the same x, and a pair (gate, up) whose
+ * Experts are products whose rows are given by the items of a list: product_short, product_listed
+ * and product_down compute nothing else, product_stream does not support them. All other kernels,
+ * and product_stream, support one matrix, several that read the same x, and a pair (gate, up) whose
  * results are joined by an activation. */
 #ifndef FT_DEV_CUDA_PRODUCT_CUH
 #define FT_DEV_CUDA_PRODUCT_CUH
@@ -57,6 +58,17 @@ typedef struct ft_item {
     int32_t expert, first, n;
 } ft_item;
 
+/* What the results of experts are added to: row t of y gets the sum over i < K of w[t K + i] times
+ * row t K + i of the results, in this order, after sigmoid(gate[t]) times row T K + t, that of the
+ * shared expert. */
+typedef struct ft_expert_sum {
+    float *y; /* NULL: they are not added here */
+    int rs, K, T;
+    bool acc;              /* y += */
+    const float *w, *gate; /* gate: NULL without a shared expert */
+    int gate_rs;
+} ft_expert_sum;
+
 typedef struct ft_product {
     ft_seg seg[PRODUCT_SEGS];
     int n_seg;
@@ -80,6 +92,8 @@ typedef struct ft_product {
     int shared_x, shared_y; /* ...and the index of its first row in x and y */
     bool item_old; /* the items were computed before the previous kernel (wait_then_start_next) */
     int list_div;  /* an entry of the list is row entry / list_div of x, and row entry of y */
+    ft_expert_sum sum; /* for kernels that can add the results... */
+    bool summed;       /* ...which set this in the argument of ft_product_run */
 } ft_product;
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
@@ -181,8 +195,9 @@ __device__ __forceinline__ bool find_block(const ft_product &p, int tokens, int 
         b.n = min(tokens, p.shared_T - b.first);
         return true;
     }
-    if (y >= __ldg(p.n_item)) return false;
-    const ft_item it = p.item[y];
+    const int count = __ldg(p.n_item);
+    const ft_item it = p.item[y]; /* there is memory for as many as the grid has */
+    if (y >= count) return false;
     b.expert = it.expert;
     b.first = it.first;
     b.n = it.n;
@@ -643,6 +658,8 @@ static dim3 product_grid(ft_product *p, int mt, int tokens, int items)
 
 #include "dev/cuda/product/groups.cuh"
 
+#include "dev/cuda/product/down.cuh"
+
 #include "dev/cuda/product/listed.cuh"
 
 /* Many rows without warpgroup instructions, if the tiles fill the GPU; else false. */
@@ -691,6 +708,7 @@ template <class W> static void product_launch(ft_cuda *c, ft_product *p, int tok
     if constexpr (W::BYTES > 4000)
         if (router_rows<W>(c, p)) return;
     if constexpr (short_type(W::BYTES)) {
+        if (down_rows<W>(c, p, tokens, items)) return;
         if (listed_rows<W>(c, p, tokens, items)) return;
         if (is_short(c, p, W::BYTES, tokens, items)) return short_launch<W>(c, p, tokens, items);
     }
@@ -730,6 +748,10 @@ FT_LAYOUTS(FT_PRODUCT_DECLARE)
 
 /* linear.cu: by the type of the first segment; all segments have the same. */
 void ft_product_run(ft_cuda *c, ft_product *p, ft_type type, int tokens, int items);
+/* router.cu: y = rms(x) * w of one row, and its products with F32 matrices of few tiles; false: it
+ * does not apply. */
+bool ft_router_run(ft_cuda *c, ft_mat y, ft_mat x, ft_vec w, float eps, const ft_product_out *o,
+                   int n);
 /* A segment over matrices of w; y may be NULL for the second of a pair. */
 ft_seg ft_product_seg(const ft_cuda *c, const ft_weight *w, float *y, int rs);
 /* Rows per block for so many rows. */
