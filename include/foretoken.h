@@ -163,7 +163,7 @@ typedef struct ft_llm_params {
     int ctx;          /* context length in tokens; 0: as trained, at most 8192; < 0: as trained */
     int slots;        /* sequences at a time */
     int64_t cells;    /* cached tokens of all sequences together; 0: slots * ctx */
-    int batch;        /* prompt tokens per step; 0: 512, on a GPU 2048 */
+    int batch;        /* prompt tokens per step; 0: 512, on a GPU 2048 or, with experts, 4096 */
     int draft_max;    /* maximum number of draft tokens per step; 0: no speculative decoding */
     bool draft_fixed; /* always draft_max; else the length is chosen by measured speed */
     /* Draft methods: "auto" (or NULL) for draft_model, or the model's MTP head; "none"; or a list

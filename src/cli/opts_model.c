@@ -188,7 +188,8 @@ const ft_param ft_opts_model[] = {
      .def = "0",
      .unit = "tokens",
      .env = "LLAMA_ARG_BATCH",
-     .help = "maximum number of prompt tokens per step, 64 or more (0: 512, on a GPU 2048)"},
+     .help = "maximum number of prompt tokens per step, 64 or more (0: 512, on a GPU 2048, "
+             "or 4096 for a model with experts if memory allows)"},
     {.name = "ubatch-size",
      .aliases = "-ub",
      FT_IS_INT("N", 0, 8192),
