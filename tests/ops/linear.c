@@ -114,6 +114,8 @@ OPTEST_ROWS(linear, ROWS(FT_F32, 200, 37), {1, 1, 1, FT_F32}, {3, 17, 5, FT_F32}
             {300, 256, 40, FT_Q4_K}, {200, 64, 5, FT_Q8_0}, /* more rows than stay in the cache */
             EACH_TYPE(EACH), MORE(FT_Q4_K, 512), MORE(FT_Q8_0, 96), {20, 256, 42300, FT_Q4_K},
             {24, 5376, 700, FT_Q4_K}, {50, 1280, 5130, FT_Q4_K}, {64, 1536, 330, FT_Q5_K},
+            {36, 256, 8260, FT_Q6_K}, {75, 256, 8260, FT_Q6_K}, {40, 512, 700, FT_Q5_K},
+            {90, 96, 8260, FT_IQ4_NL}, {22, 96, 42300, FT_Q8_0}, {35, 64, 42300, FT_MXFP4},
             MANY(FT_Q4_K, 768), MANY(FT_Q6_K, 256), MANY(FT_Q8_0, 96), MANY(FT_BF16, 200),
             MANY(FT_F16, 200), MANY(FT_Q5_1, 96), MANY(FT_Q2_K, 256), MANY(FT_Q3_K, 256),
             MANY(FT_IQ1_M, 256), MANY(FT_IQ2_XXS, 256), MANY(FT_IQ2_S, 256), MANY(FT_IQ3_S, 256),

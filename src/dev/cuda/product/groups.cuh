@@ -8,8 +8,8 @@
  * adds them in order. Else a block computes all parts of a tile, and keeps their sum in shared
  * memory. In both cases the sums are those of product_split.
  *
- * On an H200 a step of 32 sequences of the 27b (Q4_K) takes 11.5 ms, with product_stream 14.4; of
- * 64 16.4, with product_rows_wgmma 21.5. By these times a block of five groups takes 0.6 to 0.8 us
+ * On an H200 a step of 32 sequences of the 27b (Q4_K) takes 11.2 ms, with product_stream 14.4; of
+ * 64 15.9, with product_rows_wgmma 21.5. By these times a block of five groups takes 0.6 to 0.8 us
  * for a unit, of which tensor cores would need 0.2 to 0.35. docs/why/0037 lists what else was
  * tried.
  *
@@ -30,7 +30,7 @@ template <class W, int ROWS, int GROUPS, bool SPLIT> struct groups_shape {
         REGISTERS = G == 5 ? 88 : 208, /* of a thread that multiplies */
         SUMS = R / 2,
         PLANE = R * 128,                 /* bytes of a unit of rows */
-        CHUNK = W::BYTES < 1024 ? 2 : 1, /* units of an entry */
+        CHUNK = W::BYTES <= 768 ? 2 : 1, /* units of an entry */
         RUN = CHUNK * W::BYTES,
         X = CHUNK * PLANE,
         PLACE = X + (TILES * RUN + 1023) / 1024 * 1024,
@@ -446,12 +446,6 @@ template <class W, int R> static void groups_choose(ft_cuda *c, ft_product *p, i
         groups_launch<groups_shape<W, R, 5, false>>(c, p);
 }
 
-/* The layout that this kernel was measured and tested with. */
-template <class W> constexpr bool groups_type()
-{
-    return (int)W::BYTES == (int)Q4K::BYTES && W::XP == 1;
-}
-
 /* Launches the kernel for so many rows, if it applies. With more than ROWS_FEW rows, whole tiles
  * are left to product_rows_wgmma, which reads weights once for 128 of them. */
 template <class W> static bool groups_rows(ft_cuda *c, ft_product *p)
@@ -464,6 +458,8 @@ template <class W> static bool groups_rows(ft_cuda *c, ft_product *p)
         groups_choose<W, 24>(c, p, outputs);
     else if (p->T <= 32)
         groups_choose<W, 32>(c, p, outputs);
+    else if (p->T <= 40)
+        groups_choose<W, 40>(c, p, outputs);
     else if (p->T <= 48)
         groups_choose<W, 48>(c, p, outputs);
     else

@@ -9,8 +9,8 @@
  *                       memory.
  *   product_stream up to 32 rows (compute capability 9.0 and newer): a block has many tiles of
  *                       weights, a warp one part of each.
- *   product_groups Q4_K, 17 to 128 rows (9.0): a block has 20 or 8 tiles of weights and 24 to 64
- *                       rows; it computes all parts of them, or one.
+ *   product_groups common types, 17 to 128 rows (9.0): a block has 20 or 8 tiles of weights and
+ *                       24 to 64 rows; it computes all parts of them, or one.
  *   product_short few rows and at most eight units of columns: a warp computes all parts of a
  *                       tile.
  *   product_down the down projections of experts of few rows, and the sum of their results.
@@ -36,6 +36,7 @@ enum {
     PRODUCT_SEGS = 4,
     SPLIT_WARPS = PARTS,
     ROWS_MANY = 128, /* rows of a block's tile if there are many... */
+    ROWS_SOME = 96,  /* ...if there are no more than this, for common types... */
     ROWS_FEW = 64,   /* ...for experts, or if there are no more rows than this */
     ROWS_TILES = 8,  /* tiles of weights in such a tile */
     ROWS_SPAN = 8    /* tiles of rows that are computed together */
@@ -703,7 +704,7 @@ template <class W> static void product_launch(ft_cuda *c, ft_product *p, int tok
 {
     if constexpr (W::BYTES < 4000)
         if (stream_rows<W>(c, p, tokens)) return;
-    if constexpr (groups_type<W>())
+    if constexpr (groups_layout<W>())
         if (groups_rows<W>(c, p)) return;
     if constexpr (W::BYTES > 4000)
         if (router_rows<W>(c, p)) return;
@@ -721,6 +722,8 @@ template <class W> static void product_launch(ft_cuda *c, ft_product *p, int tok
         rows_launch<rows_shape<W, ROWS_FEW, true>>(c, p, grid);
     } else if (p->wide && tokens == ROWS_FEW) {
         rows_launch<rows_shape<W, ROWS_FEW, false>>(c, p, grid);
+    } else if (groups_layout<W>() && p->wide && p->T <= ROWS_SOME) {
+        if constexpr (groups_layout<W>()) rows_launch<rows_shape<W, ROWS_SOME, false>>(c, p, grid);
     } else if (p->wide) {
         rows_launch<rows_shape<W, ROWS_MANY, false>>(c, p, grid);
     } else if (tokens == 64) {

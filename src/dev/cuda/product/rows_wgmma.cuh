@@ -1,9 +1,9 @@
 /* dev/cuda/product/rows_wgmma.cuh - products of many rows with warpgroup instructions (compute
- * capability 9.0). A block computes tiles of 128 outputs by 128 rows, or by 64 for experts and if
- * there are no more rows, one after the other. Two warpgroups multiply, 64 outputs each: a warp
- * decodes a tile of 16 into registers, which are the left operand; the right operand, the rows, is
- * in shared memory and used by both. A third warpgroup copies to a ring buffer: an entry has a unit
- * (64 columns) of the rows and of the eight tiles of weights.
+ * capability 9.0). A block computes tiles of 128 outputs by 128 rows, or by 96 or 64 for experts
+ * and if there are no more rows, one after the other. Two warpgroups multiply, 64 outputs each: a
+ * warp decodes a tile of 16 into registers, which are the left operand; the right operand, the
+ * rows, is in shared memory and used by both. A third warpgroup copies to a ring buffer: an entry
+ * has a unit (64 columns) of the rows and of the eight tiles of weights.
  *
  * A warpgroup instruction takes 16 columns of the right operand from 32 contiguous bytes, whereas
  * in product_split a lane takes eight columns for two instructions from 16 bytes. So the bf16
@@ -292,7 +292,8 @@ __device__ __forceinline__ float4 sum_of(float4 a, float4 b)
     return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
 }
 
-/* Four outputs of sixteen rows per thread, where they are aligned. */
+/* Four outputs of R / 8 rows per thread, where they are aligned. */
+template <int R>
 __device__ __forceinline__ void rows_put_fours(const ft_product &p, const block_of &b, float *y,
                                                const float *out, int row, float scale)
 {
@@ -306,7 +307,8 @@ __device__ __forceinline__ void rows_put_fours(const ft_product &p, const block_
         }
 #pragma unroll
         for (int i = 0; i < AHEAD; i++) {
-            float4 v = *(const float4 *)(out + (from + 8 * i) * ROWS_PITCH);
+            const int at_row = R % (8 * AHEAD) ? min(from + 8 * i, R - 1) : from + 8 * i;
+            float4 v = *(const float4 *)(out + at_row * ROWS_PITCH);
             v = make_float4(v.x * scale, v.y * scale, v.z * scale, v.w * scale);
             if (from + 8 * i < b.n) *at[i] = p.acc ? sum_of(old[i], v) : v;
         }
@@ -314,7 +316,7 @@ __device__ __forceinline__ void rows_put_fours(const ft_product &p, const block_
 }
 
 /* Stores a warpgroup's 64 outputs of all rows. */
-template <class W>
+template <class W, int R>
 __device__ __forceinline__ void rows_put(const ft_product &p, const block_of &b, const float *out)
 {
     const int me = threadIdx.x & 127, row = me >> 4, c = 4 * (me & 15), n = b.s->w.n;
@@ -323,7 +325,7 @@ __device__ __forceinline__ void rows_put(const ft_product &p, const block_of &b,
     float *y = b.s->y + o;
     out += c;
     if (o + 4 <= n && b.s->rs % 4 == 0 && (uintptr_t)y % 16 == 0) {
-        rows_put_fours(p, b, y, out, row, scale);
+        rows_put_fours<R>(p, b, y, out, row, scale);
         return;
     }
     for (int i = row; i < b.n; i += 8)
@@ -385,7 +387,7 @@ template <class S> __device__ __forceinline__ void rows_multiply(const ft_produc
         if (p.glu)
             rows_put_pair<typename S::weights>(p, b, out, S::RESULTS);
         else
-            rows_put<typename S::weights>(p, b, out + group * S::RESULTS);
+            rows_put<typename S::weights, S::R>(p, b, out + group * S::RESULTS);
     }
 }
 #endif

@@ -100,7 +100,7 @@ static void count_packed(ft_cuda *c, const ft_weight *w, bool add)
     if (ft_dense_is(c, w)) return;
     const size_t bytes = packed_bytes(c, w);
     c->packed = add ? c->packed + bytes : c->packed - bytes;
-    if (packed_as(ft_product_type(w)) == FT_Q4_K)
+    if (ft_groups_type(ft_product_type(w)))
         c->groups = add ? c->groups + bytes : c->groups - bytes;
 }
 

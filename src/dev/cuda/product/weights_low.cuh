@@ -350,6 +350,24 @@ static inline int ft_unit_bytes(ft_type t)
     }
 }
 
+/* Whether product_groups multiplies a layout: larger weights would leave its ring buffer few
+ * entries, smaller ones and codebooks were not measured. */
+template <class W> constexpr bool groups_layout()
+{
+    return (int)W::BYTES > 512 && (int)W::BYTES <= 1088 && (int)W::TABLE == 0 && (int)W::XP == 1;
+}
+
+static inline bool ft_groups_type(ft_type t)
+{
+    switch (packed_as(t)) {
+#define GROUPS(type, W)                                                                            \
+    case type: return groups_layout<W>();
+        FT_LAYOUTS(GROUPS)
+#undef GROUPS
+    default: return false;
+    }
+}
+
 static inline int ft_units(int k)
 {
     return (k + UNIT_K - 1) / UNIT_K;

@@ -135,7 +135,8 @@ template <int N> static __device__ __forceinline__ void group_registers(float (&
 #define SIXTEEN(i) FOUR(i), FOUR(i + 4), FOUR(i + 8), FOUR(i + 12)
 #define SUMS_12    "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11"
 #define SUMS_16    SUMS_12 ",%12,%13,%14,%15"
-#define SUMS_24    SUMS_16 ",%16,%17,%18,%19,%20,%21,%22,%23"
+#define SUMS_20    SUMS_16 ",%16,%17,%18,%19"
+#define SUMS_24    SUMS_20 ",%20,%21,%22,%23"
 #define SUMS_32                                                                                    \
     "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,"   \
     "%25,%26,%27,%28,%29,%30,%31"
@@ -167,12 +168,30 @@ static __device__ __forceinline__ void group_product(float (&c)[32], const uint3
                  : FRAGMENT, "l"(b));
 }
 
+static __device__ __forceinline__ void group_product(float (&c)[48], const uint32_t (&a)[4],
+                                                     uint64_t b)
+{
+    asm volatile("wgmma.mma_async.sync.aligned.m64n96k16.f32.bf16.bf16 {" SUMS_48
+                 "}, {%48,%49,%50,%51}, %52, 1, 1, 1, 0;"
+                 : SIXTEEN(0), SIXTEEN(16), SIXTEEN(32)
+                 : FRAGMENT, "l"(b));
+}
+
 static __device__ __forceinline__ void group_product(float (&c)[24], const uint32_t (&a)[4],
                                                      uint64_t b)
 {
     asm volatile("wgmma.mma_async.sync.aligned.m64n48k16.f32.bf16.bf16 {" SUMS_24
                  "}, {%24,%25,%26,%27}, %28, 1, 1, 1, 0;"
                  : SIXTEEN(0), FOUR(16), FOUR(20)
+                 : FRAGMENT, "l"(b));
+}
+
+static __device__ __forceinline__ void group_product(float (&c)[20], const uint32_t (&a)[4],
+                                                     uint64_t b)
+{
+    asm volatile("wgmma.mma_async.sync.aligned.m64n40k16.f32.bf16.bf16 {" SUMS_20
+                 "}, {%20,%21,%22,%23}, %24, 1, 1, 1, 0;"
+                 : SIXTEEN(0), FOUR(16)
                  : FRAGMENT, "l"(b));
 }
 
@@ -253,6 +272,7 @@ static __device__ __forceinline__ void group_product_f16(float (&c)[96], uint64_
 #undef SIXTEEN
 #undef SUMS_12
 #undef SUMS_16
+#undef SUMS_20
 #undef SUMS_24
 #undef SUMS_32
 #undef SUMS_40
