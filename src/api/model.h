@@ -56,6 +56,9 @@ const ft_trie *ft_llm_trie(ft_llm *m);
 ft_status ft_llm_open_file(ft_model **out, const char *path, ft_dev *dev, const ft_model *target,
                            const ft_llm_params *p, ft_err *err);
 
+/* Whether a larger batch, with which an engine takes `wide` bytes instead of `need`, leaves a
+ * quarter of the free memory, and takes at most an eighth of it. */
+bool ft_batch_widens(uint64_t need, uint64_t wide, uint64_t have);
 ft_status ft_llm_engine_params(ft_engine_params *e, const ft_model *m, const ft_llm_params *p,
                                const ft_draft_methods *d, ft_err *err);
 /* api/tools.c: the text that begins a tool call, or NULL. */
