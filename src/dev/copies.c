@@ -2,6 +2,12 @@
 
 #include "base/mem.h"
 
+#include <pthread.h>
+
+/* For all of them: they are few, and take milliseconds. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t ended = PTHREAD_COND_INITIALIZER;
+
 void ft_copies_add(ft_copies *c, void *host, void *device, size_t bytes)
 {
     if (c->n == c->room) {
@@ -9,6 +15,13 @@ void ft_copies_add(ft_copies *c, void *host, void *device, size_t bytes)
         c->list = ft_realloc(c->list, c->room * sizeof *c->list);
     }
     c->list[c->n++] = (ft_copy){host, device, bytes};
+}
+
+static void clear(ft_copies *c)
+{
+    ft_free(c->list);
+    c->list = NULL;
+    c->n = c->room = 0;
 }
 
 void ft_copies_run(ft_copies *c)
@@ -23,7 +36,39 @@ void ft_copies_run(ft_copies *c)
         else
             d->download(d, k->host, k->device, k->bytes);
     }
-    ft_free(c->list);
-    c->list = NULL;
-    c->n = c->room = 0;
+    clear(c);
+}
+
+void ft_copies_save(ft_copies *c, ft_copying *copying)
+{
+    if (!c->dev->save_list) {
+        ft_copies_run(c);
+        return;
+    }
+    if (c->n) c->dev->save_list(c->dev, c->list, c->n, copying);
+    clear(c);
+}
+
+bool ft_copying_wait(ft_copying *c)
+{
+    pthread_mutex_lock(&lock);
+    while (c->pending) pthread_cond_wait(&ended, &lock);
+    const bool ok = !c->failed;
+    pthread_mutex_unlock(&lock);
+    return ok;
+}
+
+void ft_copying_begin(ft_copying *c)
+{
+    pthread_mutex_lock(&lock);
+    c->pending++;
+    pthread_mutex_unlock(&lock);
+}
+
+void ft_copying_end(ft_copying *c, bool ok)
+{
+    pthread_mutex_lock(&lock);
+    c->failed |= !ok;
+    if (!--c->pending) pthread_cond_broadcast(&ended);
+    pthread_mutex_unlock(&lock);
 }

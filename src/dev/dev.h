@@ -33,6 +33,12 @@ typedef struct ft_copy {
     size_t bytes;
 } ft_copy;
 
+/* Downloads that run in the background; zeros: none (dev/copies.h). */
+typedef struct ft_copying {
+    int pending;
+    bool failed;
+} ft_copying;
+
 struct ft_dev {
     const ft_ops *op;
     const char *name; /* "cpu", "cuda", "ref" */
@@ -70,6 +76,10 @@ struct ft_dev {
     void (*download)(ft_dev *, void *dst, const void *src, size_t bytes);
     /* Many uploads or downloads at once. NULL: they are made one by one (dev/copies.h). */
     void (*copy_list)(ft_dev *, const ft_copy *list, size_t n, bool in);
+    /* Many downloads that go on in the background. They are in the order of steps: the host gets
+     * what a download would give now, once ft_copying_wait has returned. n 0: prepares for the
+     * first ones. NULL: there is no background. */
+    void (*save_list)(ft_dev *, const ft_copy *list, size_t n, ft_copying *c);
     /* Host memory that copies to and from this device are fast with; host_free releases it. NULL:
      * any memory is. */
     void *(*host_alloc)(ft_dev *, size_t bytes);

@@ -364,8 +364,8 @@ static void download(ft_dev *d, void *dst, const void *src, size_t bytes)
     part->download(part, dst, ft_split_at(s, src, side), bytes);
 }
 
-/* What one device holds is copied together. */
-static void copy_list(ft_dev *d, const ft_copy *list, size_t n, bool in)
+/* What one device holds is copied together. copying: in the background, or NULL. */
+static void copy_parts(ft_dev *d, const ft_copy *list, size_t n, bool in, ft_copying *copying)
 {
     ft_split *s = (ft_split *)d;
     ft_copies *of = ft_new_n(ft_copies, (size_t)s->n);
@@ -387,9 +387,22 @@ static void copy_list(ft_dev *d, const ft_copy *list, size_t n, bool in)
     for (int i = 0; i < s->n; i++) {
         if (!of[i].dev) continue;
         ft_split_use(s, i)->commit(of[i].dev);
-        ft_copies_run(&of[i]);
+        if (copying)
+            ft_copies_save(&of[i], copying);
+        else
+            ft_copies_run(&of[i]);
     }
     ft_free(of);
+}
+
+static void copy_list(ft_dev *d, const ft_copy *list, size_t n, bool in)
+{
+    copy_parts(d, list, n, in, NULL);
+}
+
+static void save_list(ft_dev *d, const ft_copy *list, size_t n, ft_copying *copying)
+{
+    copy_parts(d, list, n, false, copying);
 }
 
 static void move(ft_dev *d, void *dst, const void *src, size_t bytes)
@@ -605,6 +618,7 @@ ft_dev *ft_dev_split(ft_dev *const *dev, int n, const ft_split_rule *r)
         .upload = upload,
         .download = download,
         .copy_list = copy_list,
+        .save_list = save_list,
         .move = move,
         .holder = holder,
         .bind = bind,

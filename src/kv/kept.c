@@ -110,6 +110,7 @@ ft_blob *ft_kept_without(const ft_owners *o, ft_blob *b, int pages)
     const size_t skip = ft_kept_bytes(o, &n, 0, ft_kept_whole(o, b));
     ft_blob *rest = ft_blob_new(b->bytes - skip);
     if (!rest) return NULL;
+    rest->copying.failed = !ft_blob_wait(b);
     memcpy(rest->data, b->data + skip, rest->bytes);
     rest->elsewhere = b->elsewhere;
     rest->release = b->release;
@@ -149,18 +150,26 @@ static void copy_one(void *arg, int layer, void *device, size_t n)
     copy_piece(u->k, &u->here, layer, device, n);
 }
 
+static void run_copies(user *u)
+{
+    if (u->k->save)
+        ft_copies_save(&u->here, &u->k->b->copying);
+    else
+        ft_copies_run(&u->here);
+}
+
 void ft_kept_pages(ft_kept_copy *k, const ft_seq *s, int space, int from, int to)
 {
     user u = {k, {.dev = s->c->dev, .in = !k->save}};
     ft_cache_page_pieces(s->c, ft_seq_table(s, space), space, from, to, copy_one, &u);
-    ft_copies_run(&u.here);
+    run_copies(&u);
 }
 
 void ft_kept_state(ft_kept_copy *k, const ft_seq *s)
 {
     user u = {k, {.dev = s->c->dev, .in = !k->save}};
     ft_cache_state_pieces(s->c, s->slot, copy_one, &u);
-    ft_copies_run(&u.here);
+    run_copies(&u);
 }
 
 /* ---- whole blobs ---- */

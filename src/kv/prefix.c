@@ -263,6 +263,7 @@ ft_status ft_prefix_new(ft_prefix **out, ft_cache *c, const ft_prefix_params *pa
     };
     p->n.state = ft_point_state_bytes(&p->s, p->s.cells);
     ft_owners_init(&p->o, c, params->dir != NULL); /* files are written by this process */
+    if (c->dev->save_list) c->dev->save_list(c->dev, NULL, 0, NULL);
     if (params->dir) {
         const ft_status st = ft_point_dir_open(&p->dir, params->dir, &p->s, err);
         if (st) {
@@ -293,20 +294,23 @@ void ft_prefix_count(const ft_prefix *p, ft_prefix_counts *out)
 
 /* ---- lookup ---- */
 
-/* Loads the node and all its ancestors into memory; false when a file is damaged: then the node
- * and its subtree are removed. */
+/* Loads the node and all its ancestors into memory, or waits for their copies; false when a file is
+ * damaged or a copy failed: then the node and its subtree are removed. */
 static bool load_node(ft_prefix *p, node *n)
 {
     if (n->parent->parent && !load_node(p, n->parent)) return false;
-    if (n->p.pages) return true;
     ft_err err;
-    const ft_status st = ft_point_dir_load(p->dir, &n->p, &err);
+    ft_status st = FT_OK;
+    if (!n->p.pages)
+        st = ft_point_dir_load(p->dir, &n->p, &err);
+    else if (!ft_blob_wait(n->p.pages) || !ft_blob_wait(n->p.state))
+        st = ft_fail(&err, FT_EIO, "a prefix of %d tokens could not be copied", n->p.len);
     if (st) {
         ft_log(FT_LOG_WARN, "%s", err.text);
         drop_tree(p, n, true);
         return false;
     }
-    if (!n->p.state) drop_state(p, n);
+    if (!n->p.state && n->has_state) drop_state(p, n);
     return true;
 }
 
@@ -337,8 +341,8 @@ int ft_prefix_find(ft_prefix *p, uint64_t salt, const int32_t *ids, int n, int l
     node *best;
     do { /* a damaged checkpoint is removed, and another one may match */
         best = deepest_of(p, salt, ids, n - 1, true);
-    } while (best && !(load_node(p, best) && best->has_state));
-    if (!best || best->p.len <= longer) return 0;
+        if (!best || best->p.len <= longer) return 0;
+    } while (!load_node(p, best) || !best->has_state);
     const int len = best->p.len;
     touch(p, best);
     if (!ft_seq_adopt(s, len, ft_point_window_first(&p->s, len))) return 0;

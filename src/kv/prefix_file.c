@@ -60,8 +60,14 @@ ft_blob *ft_blob_use(ft_blob *b)
 void ft_blob_drop(ft_blob *b)
 {
     if (!b || atomic_fetch_sub(&b->users, 1) != 1) return;
+    ft_copying_wait(&b->copying);
     if (b->release) b->release(b->elsewhere);
     ft_free(b);
+}
+
+bool ft_blob_wait(ft_blob *b)
+{
+    return !b || ft_copying_wait(&b->copying);
 }
 
 /* ---- sizes ---- */
@@ -245,7 +251,8 @@ static void carry_out(ft_point_dir *d, const order *o)
     ft_err err;
     if (!o->p.pages) {
         unlink(path);
-    } else if (write_point(path, &o->p, &d->s, &err) && !d->complained) {
+    } else if (ft_blob_wait(o->p.pages) && ft_blob_wait(o->p.state) &&
+               write_point(path, &o->p, &d->s, &err) && !d->complained) {
         d->complained = true; /* a full disk would be reported for every checkpoint */
         ft_log(FT_LOG_WARN, "the prefix cache cannot be written: %s", err.text);
     }

@@ -4,7 +4,7 @@
 #ifndef FT_KV_PREFIX_FILE_H
 #define FT_KV_PREFIX_FILE_H
 
-#include "base/err.h"
+#include "dev/copies.h"
 
 #include <stdatomic.h>
 
@@ -13,6 +13,7 @@ typedef struct ft_blob {
     atomic_int users;
     void *elsewhere; /* what belongs to it outside of this process (kv/kept.h); NULL: nothing */
     void (*release)(void *elsewhere);
+    ft_copying copying; /* into data, in the background */
     size_t bytes;
     unsigned char data[];
 } ft_blob;
@@ -20,6 +21,9 @@ typedef struct ft_blob {
 ft_blob *ft_blob_new(size_t bytes); /* NULL when memory runs out */
 ft_blob *ft_blob_use(ft_blob *b);   /* accepts NULL */
 void ft_blob_drop(ft_blob *b);      /* accepts NULL */
+/* Waits until data is there, to be called before it is read; false when it could not be copied.
+ * Accepts NULL. */
+bool ft_blob_wait(ft_blob *b);
 
 typedef struct ft_key {
     uint64_t low, high;

@@ -6,6 +6,7 @@
 #include "folder.h"
 #include "invariants.h"
 #include "kv/save.h"
+#include "late_copies.h"
 
 #include <dirent.h>
 #include <sys/stat.h>
@@ -434,6 +435,40 @@ static void check_restart(const inv_model *m, int k)
     if (folder_free(dir)) perror(dir);
 }
 
+/* ---- copies in the background ---- */
+
+/* Checkpoints whose bytes arrive after they are used, evicted or written, or never. */
+static void late_checkpoints(const inv_model *m)
+{
+    const ft_engine_params p = params(2, FT_KV_F16);
+    const ft_task j = task(2);
+    ft_dev *d = m->m->dev;
+    void (*const save_list)(ft_dev *, const ft_copy *, size_t, ft_copying *) = d->save_list;
+    static inv_response cold, warm;
+    int32_t a[FIRST], b[SECOND];
+    prompts(a, b, m->m->V);
+    inv_response_alone(&cold, m, &p, &j, b, SECOND);
+    d->save_list = late_save;
+    check_shared(m, 2, FT_KV_F16, NULL);
+    conversation(m, 3, FT_KV_F16, true, NULL);
+    next_turns(m, 3);
+    check_small_budget(m, 1);
+    check_small_budget(m, 3);
+    check_restart(m, 2);
+    late_fail = true;
+    late_n = 0;
+    ft_engine *e = sharing(m, &p, 1 << 30, NULL);
+    inv_response_on(&warm, ft_slot_new(e), &j, a, FIRST);
+    check(late_n > 0, "%s: no copy in the background", m->name);
+    late_fail = false;
+    inv_response_on(&warm, ft_slot_new(e), &j, b, SECOND);
+    check(same_work(&warm, &cold) && warm.stats.cached_n == 0,
+          "%s: %d tokens of a checkpoint that was not copied were used", m->name,
+          warm.stats.cached_n);
+    ft_engine_free(e);
+    d->save_list = save_list;
+}
+
 /* A folder that cannot be created. */
 static void no_folder(const inv_model *m)
 {
@@ -474,6 +509,7 @@ int main(int argc, char **argv)
             check_small_budget(&m, 3);
             check_restart(&m, 2);
             no_folder(&m);
+            late_checkpoints(&m);
         }
         inv_model_close(&m);
     }

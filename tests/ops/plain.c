@@ -244,11 +244,43 @@ static void copies(ft_optest *t, const int *n)
 }
 OPTEST(copies, {1, 16}, {7, 4099}, {300, 70001}, {3, 40 << 20}, {9000, 33})
 
+/* Copies in the background: the host gets the bytes of the time of the call, although the device
+ * gets others at once. Together they are more than the device has buffers for. */
+static void saves(ft_optest *t, const int *n)
+{
+    enum { ROUNDS = 3 };
+    const size_t most = (size_t)n[1], all = most * (size_t)n[0];
+    unsigned char *device = t_alloc(t, all), *from = ft_alloc(all + ROUNDS), *to[ROUNDS];
+    ft_copying copying[ROUNDS] = {{0}};
+    ft_err err;
+    for (size_t i = 0; i < all + ROUNDS; i++) from[i] = (unsigned char)(i * 2654435761u >> 13);
+    t_begin(t);
+    for (int r = 0; r < ROUNDS; r++) {
+        ft_copies in = {.dev = t->dev, .in = true}, out = {.dev = t->dev};
+        to[r] = ft_alloc(all);
+        ft_copies_add(&in, from + r, device, all);
+        for (int i = 0; i < n[0]; i++) /* the last bytes of each piece in a piece of their own */
+            for (size_t k = 0, at = most * (size_t)i, last = (size_t)i % 7; k < 2; k++)
+                ft_copies_add(&out, to[r] + at + k * (most - last), device + at + k * (most - last),
+                              k ? last : most - last);
+        ft_copies_run(&in);
+        ft_copies_save(&out, &copying[r]);
+    }
+    if (t->dev->sync(t->dev, &err)) t_fail(t, err.text, 0);
+    for (int r = 0; r < ROUNDS; r++) {
+        if (!ft_copying_wait(&copying[r])) t_fail(t, "failed round", r);
+        if (memcmp(to[r], from + r, all)) t_fail(t, "other bytes in round", r);
+        ft_free(to[r]);
+    }
+    ft_free(from);
+}
+OPTEST(saves, {1, 16}, {7, 4099}, {300, 70001}, {3, 40 << 20}, {9000, 33})
+
 int main(int argc, char **argv)
 {
     const t_case *const all[] = {
         &rmsnorm_case,     &rmsnorm_heads_case, &gated_norm_case, &norm_add_case, &act_mul_case,
         &sigmoid_mul_case, &add_case,           &softcap_case,    &gather_case,   &argmax_case,
-        &rope_case,        &norm_add_both_case, &copies_case};
+        &rope_case,        &norm_add_both_case, &copies_case,     &saves_case};
     return t_main(argc, argv, all, FT_COUNT(all));
 }

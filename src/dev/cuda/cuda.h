@@ -150,9 +150,7 @@ typedef struct ft_cuda {
     int n_retired;
 
     struct ft_cuda_memory *memory; /* memory.cu */
-    unsigned char *pin[2];         /* copies.cu: pinned buffers, */
-    cudaEvent_t pinned[2];         /* when their transfers have ended, */
-    struct ft_pool *copiers;       /* and the threads that copy from and to them */
+    struct ft_cuda_copies *copies; /* copies.cu: pinned buffers and threads */
     uint16_t *grid; /* the tables of quant/grids.h, concatenated, in both orders (weights.cu) */
     void *raw;      /* a weight in file layout, before it is repacked */
     size_t raw_bytes;
@@ -284,8 +282,10 @@ void ft_cuda_clamp(ft_dev *d, ft_mat y, ft_mat x, float lo, float hi);
 void ft_cuda_mix(ft_dev *d, ft_mat y, ft_mat x, ft_mixing m, bool acc);
 void ft_cuda_image_rows(ft_dev *d, ft_mat y, ft_mat x);
 
-/* copies.cu */
+/* copies.cu: copy_list and save_list of dev.h. */
 void ft_cuda_copy_list(ft_dev *d, const ft_copy *list, size_t n, bool in);
+void ft_cuda_save_list(ft_dev *d, const ft_copy *list, size_t n, ft_copying *copying);
+void ft_cuda_copies_close(ft_cuda *c); /* when they have ended; opened again by the next ones */
 
 /* product/weights.cu: repacks weights from file layout. */
 ft_status ft_cuda_bind(ft_dev *d, ft_weight *w, const void *host, ft_err *err);

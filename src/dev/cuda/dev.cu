@@ -2,10 +2,6 @@
  * families, memory in memory.cu, weights in product/weights.cu, captured steps in graph.cu. */
 #include "dev/cuda/cuda.h"
 
-extern "C" {
-#include "base/pool.h"
-}
-
 #include <stdio.h>
 #include <string.h>
 
@@ -407,8 +403,7 @@ static ft_status reserve(ft_dev *d, const ft_dev_limits *l, ft_err *err)
     cudaFree(c->raw);
     c->raw = NULL;
     c->raw_bytes = 0;
-    ft_pool_free(c->copiers);
-    c->copiers = NULL;
+    ft_cuda_copies_close(c);
     ft_cuda_drop_graphs(c);
     c->parts = parts_of(l);
     c->expand_bytes = expand_bytes(l);
@@ -483,11 +478,7 @@ static void close_dev(ft_dev *d)
     ft_free(c->retired);
     for (int i = 0; i < FT_SCRATCH_COUNT; i++) cudaFree(c->scratch[i]);
     for (int i = 0; i < FT_CUDA_BF16_COPIES; i++) cudaFree(c->bf16[i].p);
-    for (int i = 0; i < 2; i++) {
-        cudaFreeHost(c->pin[i]);
-        if (c->pinned[i]) cudaEventDestroy(c->pinned[i]);
-    }
-    ft_pool_free(c->copiers);
+    ft_cuda_copies_close(c);
     cudaFree(c->raw);
     cudaFree(c->grid);
     cudaFree(c->batch_mem);
@@ -565,6 +556,7 @@ static void fill_device(ft_cuda *c)
     d->move = move;
     d->download = download;
     d->copy_list = ft_cuda_copy_list;
+    d->save_list = ft_cuda_save_list;
     d->bind = ft_cuda_bind;
     d->unbind = ft_cuda_unbind;
     d->reserve = reserve;
