@@ -23,7 +23,9 @@ static void linear_blocks(ft_optest *t, const int *n)
         140, 1792, 257, type                                                                       \
     }
 OPTEST_ROWS(linear_blocks, {2, 3072, 8208, FT_Q4_K}, BLOCKS(FT_Q4_K), BLOCKS(FT_Q5_K),
-            BLOCKS(FT_Q6_K), BLOCKS(FT_Q8_0))
+            BLOCKS(FT_Q6_K), BLOCKS(FT_Q8_0), {2, 4352, 40, FT_Q4_K}, {3, 2560, 33, FT_Q4_K},
+            {5, 512, 70, FT_Q5_K}, {6, 256, 200, FT_Q4_K}, {2, 1024, 20, FT_Q6_K},
+            {7, 2304, 48, FT_Q8_0})
 
 /* Products of rows that have just been normed. */
 static void norm_blocks(ft_optest *t, const int *n)

@@ -21,8 +21,9 @@ typedef struct tiling {
 
 static tiling tiling_of(int T, int n)
 {
-    enum { SMALL = 1024 }; /* outputs that leave most of a large device idle */
-    if (T == 1) return (tiling){n <= SMALL ? 1 : 2, 1};
+    enum { SMALL = 1024, FILL = 16 }; /* outputs that leave most of a large device idle; rows */
+    if (n <= SMALL && T <= FILL) return (tiling){1, T == 1 ? 1 : 2};
+    if (T == 1) return (tiling){2, 1};
     if (T == 2) return (tiling){2, 2};
     return T <= 4 ? (tiling){4, 4} : (tiling){4, 8};
 }
@@ -65,7 +66,8 @@ static void run(ft_vk *v, linear_args *a, const ft_weight *w, tiling t, size_t t
 /* ---- cooperative matrices ---- */
 
 enum {
-    FEW = 64,          /* rows up to which few.comp is used */
+    ONE = 4,           /* rows up to which one.comp is used, */
+    FEW = 64,          /* and few.comp */
     PAIR_ROWS = 32,    /* and for pairs of matrices: shared memory */
     COOP_BLOCK = 256,  /* columns of a block: coop_weights.glsl */
     PACKED_Q6_K = 224, /* bytes of a block of Q6_K there; the others have their size */
@@ -192,9 +194,10 @@ static uint32_t share_of(const ft_weight *w)
     return blocks > 4 ? 8 : blocks > 2 ? 4 : blocks > 1 ? 2 : 1;
 }
 
-/* One row, with one matrix or a pair of them, or `pairs` of a row and an expert. Where there are
+/* Groups of up to `rows` rows, at most ONE, with one matrix or a pair of them. Where there are
  * very many tiles, as of a vocabulary, a workgroup computes several. */
-static void one(ft_vk *v, coop_args *a, const ft_weight *w, size_t pairs, int experts)
+static void one(ft_vk *v, coop_args *a, const ft_weight *w, uint32_t rows, size_t groups,
+                int experts)
 {
     enum { RESIDENT = 3, MANY = 4 }; /* workgroups that a multiprocessor holds; times as many */
     const bool fours = a->x % 16 == 0 && a->x_rs % 4 == 0;
@@ -202,21 +205,23 @@ static void one(ft_vk *v, coop_args *a, const ft_weight *w, size_t pairs, int ex
     const size_t tiles = ft_vk_groups((size_t)a->n, 16 * (8 / share));
     const size_t most = (size_t)RESIDENT * v->multiprocessors;
     const size_t each = most && !experts && tiles > MANY * most ? ft_vk_groups(tiles, most) : 1;
-    a->rows = 1;
-    ft_vk_dispatch(v, FT_VK_ONE,
-                   FT_VK_SPEC(w->type, share, a->up ? 2 : 1, fours, (uint32_t)experts, v->order), a,
-                   sizeof *a, FT_MIN(ft_vk_groups(tiles, each), (size_t)FT_VK_GRID), pairs, 1);
+    a->rows = (int32_t)rows;
+    ft_vk_dispatch(
+        v, FT_VK_ONE,
+        FT_VK_SPEC(w->type, share, a->up ? 2 : 1, fours, (uint32_t)experts, v->order, rows), a,
+        sizeof *a, FT_MIN(ft_vk_groups(tiles, each), (size_t)FT_VK_GRID), groups, 1);
 }
 
-/* Groups of up to 8 nt rows, with one matrix or a pair of them. */
-static void few(ft_vk *v, coop_args *a, const ft_weight *w, uint32_t nt, size_t groups, int experts)
+/* Groups of up to `rows` rows, at most FEW, with one matrix or a pair of them. */
+static void few(ft_vk *v, coop_args *a, const ft_weight *w, uint32_t rows, size_t groups,
+                int experts)
 {
-    if (experts == DIRECT || experts == ROUTED || (experts == NO_EXPERTS && a->T == 1)) {
-        one(v, a, w, groups, experts);
+    if (rows <= ONE) {
+        one(v, a, w, rows, groups, experts);
         return;
     }
     const bool fours = a->x % 16 == 0 && a->x_rs % 4 == 0;
-    const uint32_t share = share_of(w);
+    const uint32_t share = share_of(w), nt = rows / 8;
     const size_t n = ft_vk_groups((size_t)a->n, 16 * (8 / share));
     const size_t x = FT_MIN(n, (size_t)FT_VK_GRID);
     a->rows = (int32_t)(8 * nt);
@@ -240,10 +245,12 @@ static void many(ft_vk *v, coop_args *a, const ft_weight *w, uint32_t nt, size_t
 
 /* ---- linear ---- */
 
-/* NT of few.comp. */
-static uint32_t groups_of_eight(int T)
+/* The rows of a group that has T of them. */
+static uint32_t group_rows(int T)
 {
-    return T <= 8 ? 1 : T <= 16 ? 2 : T <= 32 ? 4 : 8;
+    uint32_t rows = FT_MIN((uint32_t)T, (uint32_t)ONE);
+    while (rows < (uint32_t)T) rows *= 2;
+    return rows;
 }
 
 /* halves: the f16 copy of x, where there are many rows. */
@@ -261,7 +268,7 @@ static void linear(ft_vk *v, ft_mat y, ft_mat x, const ft_weight *w, bool acc, u
         many(v, &a, w, 8, ft_vk_groups(T, 128), NO_EXPERTS, halves);
         return;
     }
-    few(v, &a, w, groups_of_eight(x.T), 1, NO_EXPERTS);
+    few(v, &a, w, group_rows(x.T), 1, NO_EXPERTS);
 }
 
 /* Before products of x with plain weights: if its norm was the last op, they compute it themselves
@@ -339,7 +346,7 @@ static pair pair_of(const ft_weight *gate, const ft_weight *up, ft_act act)
 static void linear_pair(ft_vk *v, ft_mat y, ft_mat x, const pair *p)
 {
     coop_args a = pair_args(y, x, p);
-    few(v, &a, p->gate, groups_of_eight(x.T), 1, NO_EXPERTS);
+    few(v, &a, p->gate, group_rows(x.T), 1, NO_EXPERTS);
 }
 
 void ft_vk_glu(ft_dev *d, ft_mat y, ft_mat u, ft_mat x, const ft_weight *gate, const ft_weight *up,
@@ -419,12 +426,17 @@ static plan plan_of(ft_vk *v, ft_expert_choice r, int T, int E, coop_share coop)
     const size_t pairs = (size_t)T * (size_t)r.K;
     const uint64_t ids = ft_vk_address(r.id);
     plan p = {0};
-    p.t = coop == COOP_NONE && pairs <= (size_t)E ? tiling_of(1, INT_MAX) : tiling_of(8, 0);
+    p.t = coop == COOP_NONE && pairs <= (size_t)E ? tiling_of(1, INT_MAX) : tiling_of(8, INT_MAX);
     p.rows = (int)p.t.cols;
     if (coop == COOP_ALL) {
         p.direct = pairs <= FEW;
         p.many = !p.direct && pairs > 16 * (size_t)E;
-        p.rows = p.many ? 64 : pairs > 8 * (size_t)E ? 16 : 8;
+        p.rows = p.direct                ? 1
+                 : p.many                ? 64
+                 : pairs > 8 * (size_t)E ? 16
+                 : pairs > 2 * (size_t)E ? 8
+                 : pairs > (size_t)E     ? 4
+                                         : 2;
     }
     p.tiles = p.direct ? pairs : FT_MIN(pairs, ft_vk_groups(pairs, (size_t)p.rows) + (size_t)E);
     p.at = p.direct ? ids : ft_vk_scratch(v, FT_VK_SCRATCH_PLAN, 8 + 12 * p.tiles + 4 * pairs);
@@ -457,7 +469,7 @@ static void expert(ft_vk *v, const plan *p, ft_mat y, ft_mat x, const ft_weight 
     if (p->many)
         many(v, &a, w, (uint32_t)p->rows / 16, p->tiles, PLANNED, halves);
     else
-        few(v, &a, w, (uint32_t)p->rows / 8, p->tiles, p->direct ? DIRECT : PLANNED);
+        few(v, &a, w, (uint32_t)p->rows, p->tiles, p->direct ? DIRECT : PLANNED);
 }
 
 /* Gate and up of the experts as a pair; false: not possible. */
@@ -489,7 +501,7 @@ static void expert_gates(ft_vk *v, const plan *p, ft_mat x, const ft_experts *e,
             a.by_rs = p->score_rs;
             a.T = e->E;
         }
-        few(v, &a, both->gate, (uint32_t)p->rows / 8, p->tiles,
+        few(v, &a, both->gate, (uint32_t)p->rows, p->tiles,
             p->score    ? ROUTED
             : p->direct ? DIRECT
                         : PLANNED);

@@ -1,4 +1,4 @@
-/* y = x W^T on cooperative matrices, for up to 8 NT rows of x; one.comp has rows alone. A tile has
+/* y = x W^T on cooperative matrices, for up to 8 NT rows of x; one.comp has up to four. A tile has
  * 16 outputs; SHARE subgroups share its columns, and their sums are added in order. Of few rows
  * most columns of a product are unused: the weights' bandwidth is the limit. The weights of the
  * next block are loaded before those of this one are used.

@@ -1,13 +1,14 @@
-/* y = x W^T on cooperative matrices, for one row of x. A tile has 16 outputs; SHARE subgroups share
- * its columns, and their sums are added in order, as in few.comp. A subgroup loads the next block
- * of weights, and the columns of x that belong to it, into the registers of those it has used.
- * Each lane converts eight columns of x to f16; the subgroup exchanges them in shared memory. A
- * workgroup may have several tiles, and does not wait between them: sums are kept KEPT times.
+/* y = x W^T on cooperative matrices, for up to ROWS rows of x (1 to 4). A tile has 16 outputs;
+ * SHARE subgroups share its columns, and their sums are added in order, as in few.comp. A subgroup
+ * loads the next block of weights, and the columns of x that belong to it, into the registers of
+ * those it has used. Each lane converts eight columns of a row of x to f16; the subgroup exchanges
+ * them in shared memory. A workgroup may have several tiles, and does not wait between them: sums
+ * are kept KEPT times.
  *
- * With experts (DIRECT), the row is that of a pair of a row and one of its K experts. Where the
- * experts are being chosen at the same time (ROUTED, select.comp), every workgroup finds its own in
- * the scores of the router. Of gate and up, a workgroup computes the same tile of both and joins
- * them. */
+ * With experts, the rows are pairs of a row and one of its K experts: one pair (DIRECT), or those
+ * of an expert (PLANNED, plan.comp). Where the experts are being chosen at the same time (ROUTED,
+ * select.comp), every workgroup finds its own in the scores of the router. Of gate and up, a
+ * workgroup computes the same tile of both and joins them. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
@@ -17,6 +18,7 @@ layout(constant_id = 1) const int SHARE = 8;
 layout(constant_id = 2) const int MATRICES = 1; /* 2: gate and up */
 layout(constant_id = 3) const bool FOURS = true; /* x can be read in fours */
 layout(constant_id = 4) const int EXPERTS = 0;
+layout(constant_id = 6) const int ROWS = 1;
 layout(local_size_x = 256) in;
 #define ROW_GROUP int(gl_WorkGroupID.y)
 #include "coop_rows.glsl"
@@ -27,16 +29,16 @@ const int NUMBERS = EXPERTS == ROUTED ? 512 : 4;
 struct Raw {
     uvec4 head[2], high[2];
     uvec4 codes[4], upper[4]; /* of each half */
-    vec4 x[2];
 };
 
 const int TILES = 8 / SHARE; /* of a workgroup at the same time */
-const int KEPT = 8;          /* times */
-shared float part[KEPT * MATRICES * 128];
-shared uvec4 words[256];
+const int KEPT = 8 / ROWS;   /* times */
+shared float part[KEPT * ROWS * MATRICES * 128]; /* [time][matrix][subgroup][output][row] */
+shared uvec4 words[ROWS * 256];                  /* [subgroup][row], chunks swapped in odd rows */
 shared int finalist[EXPERTS == ROUTED ? 256 : 1], chosen;
 
-ADDRESS row[2], x;
+ADDRESS row[2], x[ROWS];
+vec4 columns[2 * ROWS]; /* of x, 32 apart */
 Raw raw;
 MAT_C acc;
 
@@ -57,8 +59,10 @@ uvec4 halves(vec4 lower, vec4 upper)
 
 void load_head(int b, int t)
 {
-    raw.x[0] = floats(x + 1024ul * uint64_t(b));
-    raw.x[1] = floats(x + 1024ul * uint64_t(b) + 128ul);
+    [[unroll]] for (int i = 0; i < ROWS; i++) {
+        columns[2 * i] = floats(x[i] + 1024ul * uint64_t(b));
+        columns[2 * i + 1] = floats(x[i] + 1024ul * uint64_t(b) + 128ul);
+    }
     [[unroll]] for (int i = 0; i < 2; i++) raw.head[i] = head_at(row[i] + uint64_t(b * BLOCK), t);
 }
 
@@ -79,14 +83,21 @@ void load(int b, int t)
     load_codes(b, 1, t);
 }
 
+/* Where the eight columns of chunk `at` of a row of x are. */
+uint word_at(uint row, uint at)
+{
+    return (gl_SubgroupID * uint(ROWS) + row) * 32u + (ROWS > 1 ? at ^ 4u * (row & 1u) : at);
+}
+
 void multiply(Raw r, Factor f0, Factor f8, int h, int t)
 {
+    const uint own = gl_SubgroupInvocationID / 4u % uint(ROWS); /* row of x in column g of B */
     [[unroll]] for (int j = 0; j < 4; j++) {
         const uint w0 = r.codes[h][j], w8 = r.codes[2 + h][j];
         const uint h0 = high_of(r.high[0], h, j, t), h8 = high_of(r.high[1], h, j, t);
         const uint u0 = TYPE == Q8_0 ? r.upper[h][j] : w0;
         const uint u8 = TYPE == Q8_0 ? r.upper[2 + h][j] : w8;
-        const uvec4 v = words[gl_SubgroupID * 32u + uint(16 * h + 4 * j + t)];
+        const uvec4 v = words[word_at(own, uint(16 * h + 4 * j + t))];
         acc = coop_mul_add(weights(w0, w8, h0, h8, false, f0, f8),
                            operand_b(unpackFloat2x16(v.x), unpackFloat2x16(v.y)), acc);
         acc = coop_mul_add(weights(u0, u8, h0, h8, true, f0, f8),
@@ -100,7 +111,9 @@ void multiply_block(int next, int t)
     const Raw r = raw;
     Factor f[4];
     subgroupBarrier();
-    words[gl_SubgroupID * 32u + gl_SubgroupInvocationID] = halves(r.x[0], r.x[1]);
+    [[unroll]] for (int i = 0; i < ROWS; i++)
+        words[word_at(uint(i), gl_SubgroupInvocationID)] =
+            halves(columns[2 * i], columns[2 * i + 1]);
     [[unroll]] for (int i = 0; i < 4; i++) f[i] = factor_of(r.head[i % 2], i / 2, t);
     subgroupMemoryBarrierShared();
     subgroupBarrier();
@@ -117,35 +130,37 @@ void find_weights(ADDRESS w, int tile, int g)
         row[i] = w + uint64_t(min(16 * tile + g + 8 * i, a.n - 1)) * uint64_t(a.row_bytes);
 }
 
-/* Sum o of a tile: the partial sums in order. */
-float total(int at, int o)
+/* Sum of output o and row c of a tile: the partial sums in order. */
+float total(int at, int o, int c)
 {
     precise float sum = 0.0;
-    [[unroll]] for (int p = 0; p < SHARE; p++) sum += part[at + 16 * p + o];
+    [[unroll]] for (int p = 0; p < SHARE; p++) sum += part[at + (16 * p + o) * ROWS + c];
     return sum;
 }
 
 /* act(gate) * up, as each.comp computes it. */
-void store_pair(Group r, int o, float g, float u)
+void store_pair(Group r, int c, int o, float g, float u)
 {
     if (o >= a.n) return;
     precise float gate = g * r.scale, up = u * r.up_scale;
     precise float v = act_of(gate, a.act) * up;
-    if (a.by != 0ul) v = v * sigmoid(F32(a.by).v[row_at(r, 0) * a.by_rs]);
-    place(r, 0, o).v[0] = v;
+    if (a.by != 0ul) v = v * sigmoid(F32(a.by).v[row_at(r, c) * a.by_rs]);
+    place(r, c, o).v[0] = v;
 }
 
 /* The results of `times` times TILES tiles, the first ones at `first`. */
 void finish(Group rows, int first, int times)
 {
     const int each = TILES * 16, stride = int(gl_NumWorkGroups.x) * each;
-    for (int i = int(gl_LocalInvocationIndex); i < times * each; i += 256) {
-        const int at = i / each * MATRICES * 128 + i % each / 16 * SHARE * 16;
-        const int to = 16 * first + i / each * stride + i % each;
+    for (int i = int(gl_LocalInvocationIndex); i < times * each * ROWS; i += 256) {
+        const int time = i / (each * ROWS), c = i / each % ROWS, o = i % each;
+        const int at = (time * MATRICES * 8 + o / 16 * SHARE) * 16 * ROWS;
+        const int to = 16 * first + time * stride + o;
+        if (ROWS > 1 && c >= rows.n) continue;
         if (MATRICES == 2)
-            store_pair(rows, to, total(at, i % 16), total(at + 128, i % 16));
+            store_pair(rows, c, to, total(at, o % 16, c), total(at + 128 * ROWS, o % 16, c));
         else
-            store(rows, 0, to, total(at, i % 16));
+            store(rows, c, to, total(at, o % 16, c));
     }
 }
 
@@ -169,6 +184,20 @@ int routed_expert()
     return chosen;
 }
 
+/* The sums of a subgroup: output g or g + 8, rows 2 t and 2 t + 1. */
+void put_part(int at, int g, int t)
+{
+    const vec4 e = elements(acc);
+    if (2 * t < ROWS) {
+        part[at + g * ROWS + 2 * t] = e.x;
+        part[at + (g + 8) * ROWS + 2 * t] = e.z;
+    }
+    if (2 * t + 1 < ROWS) {
+        part[at + g * ROWS + 2 * t + 1] = e.y;
+        part[at + (g + 8) * ROWS + 2 * t + 1] = e.w;
+    }
+}
+
 void main()
 {
     const int warp = int(gl_SubgroupID), lane = int(gl_SubgroupInvocationID), g = lane / 4,
@@ -178,8 +207,12 @@ void main()
     if (EXPERTS == ROUTED) expert = routed_expert();
     const Group rows = group_of(expert);
     int first = int(gl_WorkGroupID.x) * TILES, n = 0;
-    x = a.x + 4ul * (uint64_t(source_at(rows, 0)) * uint64_t(a.x_rs) +
-                     uint64_t(128 * (g / 4) + 4 * (g % 4) + 64 * (t / 2) + 16 * (t % 2)));
+    if (ROWS > 1 && rows.n == 0) return;
+    [[unroll]] for (int i = 0; i < ROWS; i++) {
+        const int from = source_at(rows, ROWS > 1 ? min(i, rows.n - 1) : 0);
+        x[i] = a.x + 4ul * (uint64_t(from) * uint64_t(a.x_rs) +
+                            uint64_t(128 * (g / 4) + 4 * (g % 4) + 64 * (t / 2) + 16 * (t % 2)));
+    }
     find_weights(rows.w, first + warp / SHARE, g);
     load(min(own, blocks - 1), t);
     for (int tile = first; tile < tiles; tile += stride) {
@@ -195,11 +228,7 @@ void main()
                 }
                 multiply_block(next, t);
             }
-            const vec4 e = elements(acc);
-            if (t == 0) {
-                part[(n * MATRICES + m) * 128 + 16 * warp + g] = e.x;
-                part[(n * MATRICES + m) * 128 + 16 * warp + g + 8] = e.z;
-            }
+            put_part(((n * MATRICES + m) * 8 + warp) * 16 * ROWS, g, t);
         }
         n++;
         if (n < KEPT && tile + stride < tiles) continue;
