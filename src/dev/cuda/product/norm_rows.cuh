@@ -35,15 +35,14 @@ __device__ __forceinline__ void norm_weights(float4 (&f)[NORMED_FOURS], const ft
     }
 }
 
-/* The norms of T rows as a copy in shared memory, xs: PLANES of it, or of one the plane of f16 if
- * HALF. The blocks of the grid share the work of writing them to global memory. sums:
- * [ROWS][NORMED_WARPS]. */
-template <int ROWS, int PLANES, bool HALF = false>
+/* The norms of T rows, at most ROWS, as a copy of two planes in shared memory, xs. The blocks of
+ * the grid share the work of writing them to global memory. sums: [ROWS][NORMED_WARPS]. */
+template <int ROWS>
 __device__ __forceinline__ void norm_rows(uint16_t *xs, float *sums, const ft_norm_in &m,
                                           const float4 (&f)[NORMED_FOURS])
 {
     const int n = m.x.d / 4, T = m.x.T, lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-    const ft_plane plane = {bf16_plane(T, m.x.d), HALF};
+    const ft_plane plane = {bf16_plane(T, m.x.d), false};
     float4 v[ROWS][NORMED_FOURS];
 #pragma unroll
     for (int t = 0; t < ROWS; t++)
@@ -75,9 +74,8 @@ __device__ __forceinline__ void norm_rows(uint16_t *xs, float *sums, const ft_no
             plane_pair(plane, y.x, y.y, hi[0], lo[0]);
             plane_pair(plane, y.z, y.w, hi[1], lo[1]);
             uint2 *at = (uint2 *)(xs + bf16_index(T, false, t, 4 * i));
-            if (i < n) *at = HALF ? make_uint2(lo[0], lo[1]) : make_uint2(hi[0], hi[1]);
-            if (i < n && PLANES > 1)
-                *(uint2 *)((uint16_t *)at + plane.at) = make_uint2(lo[0], lo[1]);
+            if (i < n) *at = make_uint2(hi[0], hi[1]);
+            if (i < n) *(uint2 *)((uint16_t *)at + plane.at) = make_uint2(lo[0], lo[1]);
             if ((warp + k * NORMED_WARPS) % gridDim.x != blockIdx.x) continue;
             if (i < n) put_four(m.y, m.s, t, i, y);
             if (m.s.hadamard) {

@@ -49,7 +49,7 @@ static __global__ void __launch_bounds__(384)
     __syncwarp();
     router_weights(a, ring, n, lane);
     wait_for_previous_kernel();
-    norm_rows<1, 2>(xs, sums, m, f);
+    norm_rows<1>(xs, sums, m, f);
     const char *x = (const char *)xs;
     const uint32_t step = (uint32_t)p.T * 128;
     const size_t plane = 2 * p.x_plane;
