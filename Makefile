@@ -279,7 +279,7 @@ check: deps
 tests: $(TEST_BIN)
 MPI_TESTS := $(addprefix $(BUILD)/mpi/,foretoken drafting ending split lora pipeline rank_prefix images)
 VK_TESTS  := $(if $(VK_LIBS),$(if $(SAN)$(VULKAN),,$(if $(shell command -v $(GLSLANG) 2>/dev/null),$(addprefix $(BUILD)/vk/,foretoken plain delta draw))))
-check-build: all $(TEST_BIN) $(FUZZ_REPLAY) $(BUILD)/bench/page $(BUILD)/bench/long $(BUILD)/bench/context $(BUILD)/bench/drafting $(if $(MPI_LIBS),$(if $(SAN),,$(MPI_TESTS))) $(VK_TESTS)
+check-build: all $(TEST_BIN) $(FUZZ_REPLAY) $(BUILD)/bench/page $(BUILD)/bench/long $(BUILD)/bench/context $(BUILD)/bench/drafting $(if $(findstring FT_HAVE_CURL=1,$(ALL_CPPFLAGS)),$(BUILD)/bench/clients) $(if $(MPI_LIBS),$(if $(SAN),,$(MPI_TESTS))) $(VK_TESTS)
 # The program and some op tests with Vulkan, for tests/cli/vulkan.sh: src/dev/vulkan, and one source
 # file that differs.
 $(BUILD)/vk/open.o: src/dev/open.c $(BUILD)/flags
