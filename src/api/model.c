@@ -282,11 +282,11 @@ bool ft_batch_widens(uint64_t need, uint64_t wide, uint64_t have)
  * 39,000. */
 static void widen_batch(const ft_llm *m, ft_engine_params *e)
 {
-    const uint64_t have = m->dev->free_bytes(m->dev);
+    if (!m->dev->captures || !m->model->limits.experts) return;
     ft_engine_params wide = *e;
     wide.rows = 2 * e->rows;
-    if (!m->dev->captures || !m->model->limits.experts) return;
-    if (ft_batch_widens(memory_needed(m, e), memory_needed(m, &wide), have)) *e = wide;
+    if (ft_batch_widens(memory_needed(m, e), memory_needed(m, &wide), m->dev->free_bytes(m->dev)))
+        *e = wide;
 }
 
 ft_status ft_llm_engine_params(ft_engine_params *e, const ft_model *m, const ft_llm_params *p,

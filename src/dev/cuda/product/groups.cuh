@@ -36,7 +36,7 @@ template <class W, int ROWS, int GROUPS, bool SPLIT> struct groups_shape {
         PLACE = X + (TILES * RUN + 1023) / 1024 * 1024,
         PITCH = TILE_N * TILES + 4, /* floats of a row of results: avoids bank conflicts */
         RESULTS = SPLIT ? 0 : 4 * R * PITCH,
-        FIT = (ROWS_SHARED - 2 * W::TABLE - RESULTS) / PLACE,
+        FIT = (ROWS_SHARED - RESULTS) / PLACE,
         PLACES = FIT < 8 ? FIT : 8,
         OUT = PLACES * PLACE,
         BYTES = OUT + RESULTS + 1024
@@ -354,7 +354,6 @@ __global__ void __launch_bounds__(S::THREADS, 1)
     ring_buffer r = {smem + (-(uintptr_t)smem & 1023), shared_at(bars), shared_at(bars + S::PLACES),
                      0, 0};
     if (threadIdx.x == 0) ring_init<S>(r, 128 + 1, S::MULTIPLY);
-    fill_table<typename S::weights>(p.seg[0].w);
     __syncthreads();
     if (threadIdx.x >= S::MULTIPLY) {
         registers_less<40>();

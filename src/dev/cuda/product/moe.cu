@@ -441,7 +441,7 @@ static void run_experts(ft_cuda *c, ft_mat y, ft_mat x, const ft_experts *e, ft_
     }
     ft_cuda_wrote(c, tmp);
     ft_product_prepare(c, h, rows, F, wide, ft_product_type(&e->down));
-    if ((y.H == 1 || y.hs == y.d))
+    if (y.H == 1 || y.hs == y.d)
         down.sum =
             ft_expert_sum{y.p, y.rs, r.K, T, acc, r.w, sh ? sh->s.p : NULL, sh ? sh->s.rs : 0};
     ft_product_run(c, &down, ft_product_type(&e->down), tokens, p.items);

@@ -148,98 +148,34 @@ template <int N> static __device__ __forceinline__ void group_registers(float (&
             "%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95"
 #define FRAGMENT "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3])
 
-/* bf16: c[64, N] += a[64, 16] b[N, 16]^T. Warp w of the group has rows 16 w ..: its fragments of a
- * and c are those of m16n8k16 products, and the sums are bit-identical to theirs. */
-static __device__ __forceinline__ void group_product(float (&c)[64], const uint32_t (&a)[4],
-                                                     uint64_t b)
-{
-    asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" SUMS_64
-                 "}, {%64,%65,%66,%67}, %68, 1, 1, 1, 0;"
-                 : SIXTEEN(0), SIXTEEN(16), SIXTEEN(32), SIXTEEN(48)
-                 : FRAGMENT, "l"(b));
-}
-
-static __device__ __forceinline__ void group_product(float (&c)[32], const uint32_t (&a)[4],
-                                                     uint64_t b)
-{
-    asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" SUMS_32
-                 "}, {%32,%33,%34,%35}, %36, 1, 1, 1, 0;"
-                 : SIXTEEN(0), SIXTEEN(16)
-                 : FRAGMENT, "l"(b));
-}
-
-static __device__ __forceinline__ void group_product(float (&c)[48], const uint32_t (&a)[4],
-                                                     uint64_t b)
-{
-    asm volatile("wgmma.mma_async.sync.aligned.m64n96k16.f32.bf16.bf16 {" SUMS_48
-                 "}, {%48,%49,%50,%51}, %52, 1, 1, 1, 0;"
-                 : SIXTEEN(0), SIXTEEN(16), SIXTEEN(32)
-                 : FRAGMENT, "l"(b));
-}
-
-static __device__ __forceinline__ void group_product(float (&c)[24], const uint32_t (&a)[4],
-                                                     uint64_t b)
-{
-    asm volatile("wgmma.mma_async.sync.aligned.m64n48k16.f32.bf16.bf16 {" SUMS_24
-                 "}, {%24,%25,%26,%27}, %28, 1, 1, 1, 0;"
-                 : SIXTEEN(0), FOUR(16), FOUR(20)
-                 : FRAGMENT, "l"(b));
-}
-
-static __device__ __forceinline__ void group_product(float (&c)[20], const uint32_t (&a)[4],
-                                                     uint64_t b)
-{
-    asm volatile("wgmma.mma_async.sync.aligned.m64n40k16.f32.bf16.bf16 {" SUMS_20
-                 "}, {%20,%21,%22,%23}, %24, 1, 1, 1, 0;"
-                 : SIXTEEN(0), FOUR(16)
-                 : FRAGMENT, "l"(b));
-}
-
-static __device__ __forceinline__ void group_product(float (&c)[16], const uint32_t (&a)[4],
-                                                     uint64_t b)
-{
-    asm volatile("wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {" SUMS_16
-                 "}, {%16,%17,%18,%19}, %20, 1, 1, 1, 0;"
-                 : SIXTEEN(0)
-                 : FRAGMENT, "l"(b));
-}
-
-static __device__ __forceinline__ void group_product(float (&c)[12], const uint32_t (&a)[4],
-                                                     uint64_t b)
-{
-    asm volatile("wgmma.mma_async.sync.aligned.m64n24k16.f32.bf16.bf16 {" SUMS_12
-                 "}, {%12,%13,%14,%15}, %16, 1, 1, 1, 0;"
-                 : FOUR(0), FOUR(4), FOUR(8)
-                 : FRAGMENT, "l"(b));
-}
-
-/* The same for f16. */
-static __device__ __forceinline__ void group_product_f16(float (&c)[32], const uint32_t (&a)[4],
-                                                         uint64_t b)
-{
-    asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {" SUMS_32
-                 "}, {%32,%33,%34,%35}, %36, 1, 1, 1, 0;"
-                 : SIXTEEN(0), SIXTEEN(16)
-                 : FRAGMENT, "l"(b));
-}
-
-static __device__ __forceinline__ void group_product_f16(float (&c)[40], const uint32_t (&a)[4],
-                                                         uint64_t b)
-{
-    asm volatile("wgmma.mma_async.sync.aligned.m64n80k16.f32.f16.f16 {" SUMS_40
-                 "}, {%40,%41,%42,%43}, %44, 1, 1, 1, 0;"
-                 : SIXTEEN(0), SIXTEEN(16), FOUR(32), FOUR(36)
-                 : FRAGMENT, "l"(b));
-}
-
-static __device__ __forceinline__ void group_product_f16(float (&c)[64], const uint32_t (&a)[4],
-                                                         uint64_t b)
-{
-    asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {" SUMS_64
-                 "}, {%64,%65,%66,%67}, %68, 1, 1, 1, 0;"
-                 : SIXTEEN(0), SIXTEEN(16), SIXTEEN(32), SIXTEEN(48)
-                 : FRAGMENT, "l"(b));
-}
+/* c[64, N] += a[64, 16] b[N, 16]^T, c[SUMS] of a thread. Warp w of the group has rows 16 w ..: its
+ * fragments of a and c are those of m16n8k16 products, and the sums are bit-identical to theirs.
+ * A, B: the numbers of the asm's operands a and b. */
+#define GROUP_PRODUCT(NAME, TYPE, N, SUMS, A, B, ...)                                              \
+    static __device__ __forceinline__ void NAME(float(&c)[SUMS], const uint32_t(&a)[4],            \
+                                                uint64_t b)                                        \
+    {                                                                                              \
+        asm volatile("wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE               \
+                     " {" SUMS_##SUMS "}, {" A "}, " B ", 1, 1, 1, 0;"                             \
+                     : __VA_ARGS__                                                                 \
+                     : FRAGMENT, "l"(b));                                                          \
+    }
+GROUP_PRODUCT(group_product, "bf16", 128, 64, "%64,%65,%66,%67", "%68", SIXTEEN(0), SIXTEEN(16),
+              SIXTEEN(32), SIXTEEN(48))
+GROUP_PRODUCT(group_product, "bf16", 96, 48, "%48,%49,%50,%51", "%52", SIXTEEN(0), SIXTEEN(16),
+              SIXTEEN(32))
+GROUP_PRODUCT(group_product, "bf16", 64, 32, "%32,%33,%34,%35", "%36", SIXTEEN(0), SIXTEEN(16))
+GROUP_PRODUCT(group_product, "bf16", 48, 24, "%24,%25,%26,%27", "%28", SIXTEEN(0), FOUR(16),
+              FOUR(20))
+GROUP_PRODUCT(group_product, "bf16", 40, 20, "%20,%21,%22,%23", "%24", SIXTEEN(0), FOUR(16))
+GROUP_PRODUCT(group_product, "bf16", 32, 16, "%16,%17,%18,%19", "%20", SIXTEEN(0))
+GROUP_PRODUCT(group_product, "bf16", 24, 12, "%12,%13,%14,%15", "%16", FOUR(0), FOUR(4), FOUR(8))
+GROUP_PRODUCT(group_product_f16, "f16", 64, 32, "%32,%33,%34,%35", "%36", SIXTEEN(0), SIXTEEN(16))
+GROUP_PRODUCT(group_product_f16, "f16", 80, 40, "%40,%41,%42,%43", "%44", SIXTEEN(0), SIXTEEN(16),
+              FOUR(32), FOUR(36))
+GROUP_PRODUCT(group_product_f16, "f16", 128, 64, "%64,%65,%66,%67", "%68", SIXTEEN(0), SIXTEEN(16),
+              SIXTEEN(32), SIXTEEN(48))
+#undef GROUP_PRODUCT
 
 /* With a in shared memory too. ADD: c +=, else c =. */
 template <bool ADD>
