@@ -169,12 +169,6 @@ static void *run_stream(void *user)
 
 /* ---- results ---- */
 
-static int by_time(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double percentile_ms(const times *t, double p)
 {
     return t->n ? 1e3 * t->at[(int)(p * (t->n - 1) + 0.5)] : 0;
@@ -183,8 +177,8 @@ static double percentile_ms(const times *t, double p)
 static void print(int streams)
 {
     const double s = end_s - count_from_s;
-    qsort(firsts.at, (size_t)firsts.n, sizeof *firsts.at, by_time);
-    qsort(gaps.at, (size_t)gaps.n, sizeof *gaps.at, by_time);
+    qsort(firsts.at, (size_t)firsts.n, sizeof *firsts.at, by_value);
+    qsort(gaps.at, (size_t)gaps.n, sizeof *gaps.at, by_value);
     printf(
         "streams responses  tokens/s  prompt/s first p50       p90       p99   gap p50       p99  "
         "     max\n%7d %9d %9.1f %9.1f %9.1f %9.1f %9.1f %9.2f %9.2f %9.2f\n",

@@ -248,7 +248,7 @@ OPTEST(copies, {1, 16}, {7, 4099}, {300, 70001}, {3, 40 << 20}, {9000, 33})
  * gets others at once. Together they are more than the device has buffers for. */
 static void saves(ft_optest *t, const int *n)
 {
-    enum { ROUNDS = 3 };
+    enum { ROUNDS = 5 };
     const size_t most = (size_t)n[1], all = most * (size_t)n[0];
     unsigned char *device = t_alloc(t, all), *from = ft_alloc(all + ROUNDS), *to[ROUNDS];
     ft_copying copying[ROUNDS] = {{0}};
