@@ -86,7 +86,8 @@ static void linear(ft_optest *t, const int *n)
     }
 /* Enough outputs that a block has them for whole rows. */
 #define MORE(type, k)                                                                              \
-    {18, k, 8260, type}, {30, k, 8260, type}, {33, k, 8260, type}, {48, k, 8260, type},            \
+    {9, k, 8260, type}, {10, k, 8260, type}, {18, k, 8260, type}, {30, k, 8260, type},             \
+        {33, k, 8260, type}, {48, k, 8260, type},                                                  \
     {                                                                                              \
         75, k, 8260, type                                                                          \
     }
@@ -116,6 +117,8 @@ OPTEST_ROWS(linear, ROWS(FT_F32, 200, 37), {1, 1, 1, FT_F32}, {3, 17, 5, FT_F32}
             {24, 5376, 700, FT_Q4_K}, {50, 1280, 5130, FT_Q4_K}, {64, 1536, 330, FT_Q5_K},
             {36, 256, 8260, FT_Q6_K}, {75, 256, 8260, FT_Q6_K}, {40, 512, 700, FT_Q5_K},
             {90, 96, 8260, FT_IQ4_NL}, {22, 96, 42300, FT_Q8_0}, {35, 64, 42300, FT_MXFP4},
+            {16, 256, 42300, FT_Q4_K}, {11, 1536, 330, FT_Q6_K}, {24, 512, 5120, FT_Q4_K},
+            {70, 1280, 5130, FT_Q4_K}, {85, 512, 700, FT_Q5_K}, {128, 1536, 330, FT_Q4_K},
             MANY(FT_Q4_K, 768), MANY(FT_Q6_K, 256), MANY(FT_Q8_0, 96), MANY(FT_BF16, 200),
             MANY(FT_F16, 200), MANY(FT_Q5_1, 96), MANY(FT_Q2_K, 256), MANY(FT_Q3_K, 256),
             MANY(FT_IQ1_M, 256), MANY(FT_IQ2_XXS, 256), MANY(FT_IQ2_S, 256), MANY(FT_IQ3_S, 256),
@@ -175,7 +178,10 @@ OPTEST_ROWS(linears, {1, 64, 48, FT_F32, FT_BF16}, {3, 256, 128, FT_Q4_K, FT_F32
             {5, 512, 40, FT_Q5_K, FT_IQ4_XS, 1}, {64, 192, 64, FT_NVFP4, FT_MXFP4},
             {390, 256, 600, FT_Q4_K, FT_Q8_0}, {390, 256, 600, FT_BF16, FT_F16},
             {20, 768, 344, FT_Q4_K, FT_BF16}, {30, 512, 640, FT_Q8_0, FT_F16},
-            {41, 1536, 192, FT_Q6_K, FT_IQ2_S}, {100, 512, 400, FT_BF16, FT_Q4_K})
+            {41, 1536, 192, FT_Q6_K, FT_IQ2_S}, {100, 512, 400, FT_BF16, FT_Q4_K},
+            {10, 768, 344, FT_Q4_K, FT_BF16}, {16, 96, 17408, FT_Q8_0, FT_F32},
+            {70, 768, 344, FT_Q4_K, FT_BF16}, {90, 512, 640, FT_Q6_K, FT_F32},
+            {128, 96, 2100, FT_Q8_0, FT_F16})
 
 /* Tests the copies that other ops write for a product, not their results themselves. Each is read
  * by weights of one type, or of two. The second time a device may know what is read. */

@@ -166,12 +166,12 @@ typedef struct ft_cuda {
     const char *where; /* the call that caused it */
 } ft_cuda;
 
-/* Whether products of T rows use warpgroup instructions: above 32 rows; above 16 if product_groups
+/* Whether products of T rows use warpgroup instructions: above 32 rows; above 8 if product_groups
  * multiplies most weights (others would be slower) and no experts need the column order for few
  * rows. */
 static inline bool ft_cuda_wide(const ft_cuda *c, int T)
 {
-    return c->cc == 90 && T > (c->experts || c->groups < c->packed / 4 * 3 ? 32 : 16);
+    return c->cc == 90 && T > (c->experts || c->groups < c->packed / 4 * 3 ? 32 : 8);
 }
 
 /* Whether a GPU without warpgroup instructions multiplies many rows in tiles: before compute

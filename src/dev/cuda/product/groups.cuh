@@ -1,23 +1,22 @@
-/* dev/cuda/product/groups.cuh - products of 17 to 128 rows with warpgroup instructions (compute
- * capability 9.0). A block computes G x 64 outputs of up to R rows: each of its warpgroups has 64
- * outputs, all of them read the same rows in shared memory. One more warpgroup copies units of rows
- * and of weights to a ring buffer.
+/* dev/cuda/product/groups.cuh - products of 9 to 128 rows with warpgroup instructions (compute
+ * capability 9.0). A block computes up to G x 64 outputs of up to R rows: each of its warpgroups
+ * has 64 outputs, all of them read the same rows in shared memory. Another warpgroup copies units
+ * of weights to a ring buffer, and a thread of a third one copies the rows.
  *
  * Products with few outputs and long rows do not have enough tiles for all multiprocessors. There
  * (SPLIT) the parts of a sum are computed by different blocks, which store them, and another kernel
  * adds them in order. Else a block computes all parts of a tile, and keeps their sum in shared
  * memory. In both cases the sums are those of product_split.
  *
- * On an H200 a step of 32 sequences of the 27b (Q4_K) takes 11.2 ms, with product_stream 14.4; of
- * 64 15.9, with product_rows_wgmma 21.5. By these times a block of five groups takes 0.6 to 0.8 us
- * for a unit, of which tensor cores would need 0.2 to 0.35. docs/why/0037 lists what else was
- * tried.
+ * On an H200, gate and up of the 27b (Q4_K) take 33.5 us with 16 rows, 38.5 with 32, 52 with 64 and
+ * 67 with 80; one row of product_stream takes 29. docs/why/0037 has the times of other products and
+ * of steps, and lists what else was tried.
  *
  * Included by product.cuh after rows_wgmma.cuh. */
 #ifndef FT_DEV_CUDA_PRODUCT_GROUPS_CUH
 #define FT_DEV_CUDA_PRODUCT_GROUPS_CUH
 
-/* Weights of type W, ROWS rows and GROUPS x 64 outputs per tile. */
+/* Weights of type W, ROWS rows and up to GROUPS x 64 outputs per tile. */
 template <class W, int ROWS, int GROUPS, bool SPLIT> struct groups_shape {
     typedef W weights;
     enum {
@@ -25,12 +24,12 @@ template <class W, int ROWS, int GROUPS, bool SPLIT> struct groups_shape {
         G = GROUPS,
         split = SPLIT,
         TILES = 4 * G,
-        MULTIPLY = 128 * G,            /* threads that multiply */
-        THREADS = MULTIPLY + 128,      /* and those that copy */
-        REGISTERS = G == 5 ? 88 : 208, /* of a thread that multiplies */
+        MULTIPLY = 128 * G,       /* threads that multiply */
+        THREADS = MULTIPLY + 256, /* and those that copy */
         SUMS = R / 2,
-        PLANE = R * 128,                 /* bytes of a unit of rows */
-        CHUNK = W::BYTES <= 768 ? 2 : 1, /* units of an entry */
+        STEPS = R > 64 ? 1 : 2, /* products of 16 columns that are issued together */
+        PLANE = R * 128,        /* bytes of a unit of rows */
+        CHUNK = R <= 64 && W::BYTES <= 768 ? 2 : 1, /* units of an entry */
         RUN = CHUNK * W::BYTES,
         X = CHUNK * PLANE,
         PLACE = X + (TILES * RUN + 1023) / 1024 * 1024,
@@ -48,10 +47,17 @@ template <class W, int ROWS, int GROUPS, bool SPLIT> struct groups_shape {
 typedef struct groups_work {
     int across, down;
     int parts; /* of a sum */
+    int tiles; /* of 16 outputs in a tile of a block */
     float4 *slot;
 } groups_work;
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
+
+/* Threads that multiply: whole warpgroups. */
+__device__ __forceinline__ int groups_threads(const groups_work &w)
+{
+    return (w.tiles + 3) / 4 * 128;
+}
 
 /* Units [from, to) of a tile. */
 struct groups_item {
@@ -74,13 +80,13 @@ __device__ __forceinline__ bool groups_at(const ft_product &p, const groups_work
     return true;
 }
 
-/* ---- the warp that copies ---- */
+/* ---- the warps that copy ---- */
 
-/* What is copied next: from unit u of a part on, which ends at `end`. A warp copies G of the tiles
- * of weights, one thread the rows. */
+/* What is copied next: from unit u of a part on, which ends at `end`. */
 template <class S> struct groups_feed {
-    uint32_t tile[S::G]; /* offsets of the tiles, in 16 bytes */
-    int seg, row, rows;
+    const uint8_t *weights[S::G]; /* 16 bytes of a lane, of each tile of a warp */
+    const char *x;
+    int rows;
     int item, u, end, to, per;
 };
 
@@ -91,53 +97,28 @@ __device__ __forceinline__ bool feed_item(groups_feed<S> &f, const ft_product &p
     typedef typename S::weights W;
     groups_item it;
     if (!groups_at<S>(p, w, f.item, it)) return false;
-    const ft_wview &v = it.b.s->w;
 #pragma unroll
     for (int j = 0; j < S::G; j++) {
-        const int i = (threadIdx.x >> 5 & 3) * S::G + j;
-        const int tile = p.glu ? it.b.at * (S::TILES / 2) + i / 2 : it.b.at * S::TILES + i;
-        f.tile[j] = (uint32_t)min(tile, (v.n + TILE_N - 1) / TILE_N - 1) *
-                    (uint32_t)(v.units * (W::BYTES / 16));
+        const int i = 4 * j + (threadIdx.x >> 5 & 3);
+        const ft_wview &v = p.glu ? p.seg[i % 2].w : it.b.s->w;
+        const int tile = p.glu ? it.b.at * (w.tiles / 2) + i / 2 : it.b.at * w.tiles + i;
+        f.weights[j] = unit_at(v, min(tile, (v.n + TILE_N - 1) / TILE_N - 1), it.from, W::BYTES) +
+                       16 * (threadIdx.x & 31);
     }
-    f.seg = (int)(it.b.s - p.seg);
-    f.row = it.b.first;
+    f.x = (const char *)p.x + ((size_t)it.from * p.x_T + it.b.first) * 128;
     f.rows = it.b.n;
     f.u = it.from;
     f.to = it.to;
-    f.per = part_units(v.units);
+    f.per = part_units(it.b.s->w.units);
     f.end = min(f.to, f.u + f.per);
     return true;
 }
 
-/* Copies the weights and the rows of the next entry, or one of them; false: that was the last. */
+/* After n units; false: they were the last. */
 template <class S>
-__device__ __forceinline__ bool feed_entry(groups_feed<S> &f, const ft_product &p,
-                                           const groups_work &w, const ring_buffer &r, bool weights,
-                                           bool rows)
+__device__ __forceinline__ bool feed_next(groups_feed<S> &f, const ft_product &p,
+                                          const groups_work &w, int n)
 {
-    typedef typename S::weights W;
-    const int lane = threadIdx.x & 31, first = (threadIdx.x >> 5 & 3) * S::G;
-    const int n = min((int)S::CHUNK, f.end - f.u);
-    const uint32_t to = shared_at(r.at) + r.place * S::PLACE, bar = r.full + 8 * r.place;
-    if (rows && threadIdx.x == S::MULTIPLY) {
-        const char *x = (const char *)p.x + ((size_t)f.u * p.x_T + f.row) * 128;
-        barrier_expect(bar, n * f.rows * 128);
-        for (int i = 0; i < n; i++)
-            copy_run(to + i * S::PLANE, x + (size_t)i * p.x_T * 128, f.rows * 128, bar);
-    }
-    if (weights) {
-#pragma unroll
-        for (int j = 0; j < S::G; j++) {
-            const uint8_t *base = p.seg[p.glu ? (first + j) % 2 : f.seg].w.p + 16 * lane;
-            const uint8_t *from = base + 16 * (size_t)(f.tile[j] + f.u * (W::BYTES / 16));
-            const uint32_t at = to + S::X + (first + j) * S::RUN + 16 * lane;
-            if (n == S::CHUNK)
-                fetch_run<S::RUN>(at, from, lane);
-            else
-                fetch_run<W::BYTES>(at, from, lane);
-        }
-        barrier_arrive_copied(bar);
-    }
     f.u += n;
     if (f.u < f.end) return true;
     f.end = min(f.to, f.u + f.per);
@@ -146,83 +127,136 @@ __device__ __forceinline__ bool feed_entry(groups_feed<S> &f, const ft_product &
     return feed_item<S>(f, p, w);
 }
 
-/* The first weights are copied before the previous kernel has finished. */
+/* Copies the weights of the next entry. */
 template <class S>
-__device__ __forceinline__ void groups_copy(const ft_product &p, const groups_work &w,
-                                            ring_buffer r)
+__device__ __forceinline__ bool feed_weights(groups_feed<S> &f, const ft_product &p,
+                                             const groups_work &w, const ring_buffer &r)
 {
-    groups_feed<S> f = {}, early;
+    typedef typename S::weights W;
+    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5 & 3;
+    const int n = min((int)S::CHUNK, f.end - f.u);
+    const uint32_t to = shared_at(r.at) + r.place * S::PLACE + S::X + warp * S::RUN + 16 * lane;
+#pragma unroll
+    for (int j = 0; j < S::G; j++) {
+        if (4 * j + warp >= w.tiles) break;
+        if (n == S::CHUNK)
+            fetch_run<S::RUN>(to + 4 * j * S::RUN, f.weights[j], lane);
+        else
+            fetch_run<W::BYTES>(to + 4 * j * S::RUN, f.weights[j], lane);
+        f.weights[j] += n * W::BYTES;
+    }
+    barrier_arrive_copied(r.full + 8 * r.place);
+    return feed_next<S>(f, p, w, n);
+}
+
+/* Copies the rows of the next entry. */
+template <class S>
+__device__ __forceinline__ bool feed_rows(groups_feed<S> &f, const ft_product &p,
+                                          const groups_work &w, const ring_buffer &r)
+{
+    const int n = min((int)S::CHUNK, f.end - f.u);
+    const uint32_t to = shared_at(r.at) + r.place * S::PLACE, bar = r.full + 8 * r.place;
+    barrier_expect(bar, n * f.rows * 128);
+    for (int i = 0; i < n; i++, f.x += (size_t)p.x_T * 128)
+        copy_run(to + i * S::PLANE, f.x, f.rows * 128, bar);
+    return feed_next<S>(f, p, w, n);
+}
+
+/* A warpgroup copies the weights, the first of them before the previous kernel has finished. */
+template <class S>
+__device__ __forceinline__ void groups_copy_weights(const ft_product &p, const groups_work &w,
+                                                    ring_buffer r)
+{
+    groups_feed<S> f = {};
     f.item = blockIdx.x;
     bool more = feed_item<S>(f, p, w);
-    early = f;
-    for (bool some = more; some && r.place < S::PLACES; r.place++)
-        some = feed_entry<S>(early, p, w, r, true, false);
-    const int n = r.place;
+    for (; more && r.place < S::PLACES; r.place++) more = feed_weights<S>(f, p, w, r);
     wait_for_previous_kernel();
-    for (r.place = 0; r.place < n; r.place++) more = feed_entry<S>(f, p, w, r, false, true);
     r.place = 0;
-    r.parity = 1;
-    while (more) {
+    for (r.parity = 1; more; next_place<S>(r)) {
         barrier_wait(r.empty + 8 * r.place, r.parity ^ 1);
-        more = feed_entry<S>(f, p, w, r, true, true);
-        next_place<S>(r);
+        more = feed_weights<S>(f, p, w, r);
     }
     copy_commit();
     copy_wait<0>();
 }
 
+/* One thread copies the rows. If it were a thread of a warp that copies weights, that warp would be
+ * late with its share of every entry: products take up to a fifth longer. */
+template <class S>
+__device__ __forceinline__ void groups_copy_rows(const ft_product &p, const groups_work &w,
+                                                 ring_buffer r)
+{
+    groups_feed<S> f = {};
+    f.item = blockIdx.x;
+    bool more = feed_item<S>(f, p, w);
+    wait_for_previous_kernel();
+    for (; more; next_place<S>(r)) {
+        barrier_wait(r.empty + 8 * r.place, r.parity ^ 1);
+        more = feed_rows<S>(f, p, w, r);
+    }
+}
+
 /* ---- the warpgroups that multiply ---- */
 
-/* Issues the products of half a unit, x in shared memory; f must not change until they are
- * complete. */
+/* Issues products, from columns 16 q of a unit on, x in shared memory; a must not change until they
+ * are complete. */
 template <class S>
-__device__ __forceinline__ void groups_half(float (&c)[S::SUMS], ft_frag &f,
-                                            const typename S::weights::regs &v, int h, uint64_t x)
+__device__ __forceinline__ void groups_products(float (&c)[S::SUMS], uint32_t (&a)[S::STEPS][4],
+                                                const typename S::weights::regs &v, int q,
+                                                uint64_t x)
 {
     typedef typename S::weights W;
-    W::frag(&f, v, h, threadIdx.x & 31);
+    ft_frag f;
+    W::frag(&f, v, q / 2, threadIdx.x & 31);
 #pragma unroll
-    for (int k = 0; k < 8; k++) /* all of it is in registers before the first product */
-        asm volatile("" : "+r"(f.a[k / 4][k % 4])::"memory");
+    for (int k = 0; k < 4 * S::STEPS; k++) { /* all are in registers before the first product */
+        a[k / 4][k % 4] = f.a[(q + k / 4) % 2][k % 4];
+        asm volatile("" : "+r"(a[k / 4][k % 4])::"memory");
+    }
     group_begin();
 #pragma unroll
-    for (int k = 0; k < 2; k++) /* in the order of half_unit */
-        group_product_of<W>(c, f.a[k], x + 4 * h + 2 * k);
+    for (int k = 0; k < S::STEPS; k++) /* in the order of half_unit */
+        group_product_of<W>(c, a[k], x + 2 * (q + k));
     group_commit();
 }
 
-/* One part of n units: while one half of a unit is multiplied, the other one is decoded. */
+/* One part of n units: while some columns of a unit are multiplied, the next ones are decoded. */
 template <class S>
 __device__ __forceinline__ void groups_part(float (&c)[S::SUMS], ring_buffer &r, int n)
 {
     typedef typename S::weights W;
     const int warp = threadIdx.x >> 5;
-    ft_frag f[2];
+    uint32_t a[2][S::STEPS][4];
     int before = 0;
     clear(c);
-    for (int u = 0; u < n; u++) {
-        const int i = u % S::CHUNK;
+    for (int u = 0; u < n; u += S::CHUNK) {
         const unsigned char *at = r.at + r.place * S::PLACE;
-        const uint64_t x = group_operand(shared_at(at) + i * S::PLANE);
-        typename W::regs v;
-        if (i == 0) barrier_wait(r.full + 8 * r.place, r.parity);
-        W::load(v, at + S::X + warp * S::RUN + i * W::BYTES, threadIdx.x & 31);
-        groups_half<S>(c, f[0], v, 0, x);
-        group_wait<1>();
-        if (i == 0 && u) barrier_arrive(r.empty + 8 * before);
-        groups_half<S>(c, f[1], v, 1, x);
-        group_wait<1>();
+        const uint64_t x = group_operand(shared_at(at));
+        barrier_wait(r.full + 8 * r.place, r.parity);
+#pragma unroll
+        for (int i = 0; i < S::CHUNK; i++) {
+            typename W::regs v;
+            if (i && u + i >= n) break;
+            W::load(v, at + S::X + warp * S::RUN + i * W::BYTES, threadIdx.x & 31);
+#pragma unroll
+            for (int q = 0; q < 4; q += S::STEPS) {
+                groups_products<S>(c, a[q / S::STEPS % 2], v, q, x + i * S::PLANE / 16);
+                group_wait<1>();
+                if (i + q == 0 && u) barrier_arrive(r.empty + 8 * before);
+            }
+        }
         before = r.place;
-        if (i + 1 == S::CHUNK || u + 1 == n) next_place<S>(r);
+        next_place<S>(r);
     }
     group_wait<0>();
     barrier_arrive(r.empty + 8 * before);
 }
 
 /* A barrier of the threads that multiply. */
-template <class S> __device__ __forceinline__ void groups_meet(void)
+__device__ __forceinline__ void groups_meet(int threads)
 {
-    asm volatile("bar.sync 1, %0;" ::"n"((int)S::MULTIPLY) : "memory");
+    asm volatile("bar.sync 1, %0;" ::"r"(threads) : "memory");
 }
 
 /* Adds a part to the sum of the earlier ones in shared memory; the last one stays in registers. */
@@ -241,59 +275,60 @@ __device__ __forceinline__ void groups_add(float (&c)[S::SUMS], float4 *sum, boo
 
 /* Stores a tile of results. */
 template <class S>
-__device__ __forceinline__ void groups_put(const ft_product &p, const block_of &b, const float *out)
+__device__ __forceinline__ void groups_put(const ft_product &p, const block_of &b, const float *out,
+                                           int tiles, int threads)
 {
     typedef typename S::weights W;
-    enum { FOURS = 4 * S::TILES, AHEAD = 4 };
+    enum { AHEAD = 4 };
     const float scale = scale_of<W>(*b.s, 0);
-    const int o = b.at * TILE_N * S::TILES, all = b.n * FOURS;
+    const int fours = 4 * tiles, o = b.at * TILE_N * tiles, all = b.n * fours;
     float *y = b.s->y + (size_t)b.first * b.s->rs + o;
-    if (o + TILE_N * S::TILES > b.s->w.n || b.s->rs % 4 || (uintptr_t)y % 16) {
-        for (int e = threadIdx.x; e < 4 * all; e += S::MULTIPLY) {
-            const int row = e / (4 * FOURS), k = e % (4 * FOURS);
+    if (o + TILE_N * tiles > b.s->w.n || b.s->rs % 4 || (uintptr_t)y % 16) {
+        for (int e = threadIdx.x; e < 4 * all; e += threads) {
+            const int row = e / (4 * fours), k = e % (4 * fours);
             put_result(p, *b.s, b.first + row, o + k, out[row * S::PITCH + k] * scale);
         }
         return;
     }
-    for (int from = threadIdx.x; from < all; from += AHEAD * S::MULTIPLY) {
+    for (int from = threadIdx.x; from < all; from += AHEAD * threads) {
         float4 *at[AHEAD], old[AHEAD];
 #pragma unroll
         for (int i = 0; i < AHEAD; i++) { /* all loads are issued before the first value is used */
-            const int e = min(from + i * S::MULTIPLY, all - 1);
-            at[i] = (float4 *)(y + (size_t)(e / FOURS) * b.s->rs) + e % FOURS;
+            const int e = min(from + i * threads, all - 1);
+            at[i] = (float4 *)(y + (size_t)(e / fours) * b.s->rs) + e % fours;
             if (p.acc) old[i] = *at[i];
         }
 #pragma unroll
         for (int i = 0; i < AHEAD; i++) {
-            const int e = from + i * S::MULTIPLY;
+            const int e = from + i * threads;
             if (e >= all) break;
-            float4 v = *(const float4 *)(out + e / FOURS * S::PITCH + e % FOURS * 4);
+            float4 v = *(const float4 *)(out + e / fours * S::PITCH + e % fours * 4);
             v = make_float4(v.x * scale, v.y * scale, v.z * scale, v.w * scale);
             *at[i] = p.acc ? sum_of(old[i], v) : v;
         }
     }
 }
 
-/* Tiles of gates and ups alternate. A thread makes 16 bytes of a row's copy: the pairs of outputs
- * that are adjacent there. */
+/* Tiles of gates and ups alternate. A thread makes eight bytes of a row's copy: the two pairs of
+ * outputs that are adjacent there. */
 template <class S>
 __device__ __forceinline__ void groups_put_pair(const ft_product &p, const block_of &b,
-                                                const float *out)
+                                                const float *out, int tiles, int threads)
 {
     typedef typename S::weights W;
-    enum { PIECES = S::TILES }; /* of a row: four of 32 outputs */
     const ft_seg &s = p.seg[0];
     const float s0 = scale_of<W>(s, 0), s1 = scale_of<W>(p.seg[1], 0);
-    for (int e = threadIdx.x; e < b.n * PIECES; e += S::MULTIPLY) {
-        const int i = e / PIECES, piece = e % PIECES, row = b.first + i;
-        const int o = b.at * (S::TILES / 2 * TILE_N) + piece / 4 * 32 + piece % 4 * 2;
-        const float *gate = out + i * S::PITCH + piece / 4 * 64 + piece % 4 * 2;
+    const int pieces = 2 * tiles; /* of a row: four of 16 outputs */
+    for (int e = threadIdx.x; e < b.n * pieces; e += threads) {
+        const int i = e / pieces, piece = e % pieces, row = b.first + i;
+        const int o = (b.at * (tiles / 2) + piece / 4) * TILE_N + piece % 4 * 2;
+        const float *gate = out + i * S::PITCH + piece / 4 * (2 * TILE_N) + piece % 4 * 2;
         float *y = s.y ? s.y + (size_t)row * s.rs + o : NULL;
-        uint32_t hi[4], lo[4];
+        uint32_t hi[2], lo[2];
 #pragma unroll
-        for (int k = 0; k < 4; k++) {
-            const float *at = gate + k / 2 * 32 + k % 2 * 8;
-            const float2 g = *(const float2 *)at, u = *(const float2 *)(at + TILE_N);
+        for (int k = 0; k < 2; k++) {
+            const float2 g = *(const float2 *)(gate + 8 * k);
+            const float2 u = *(const float2 *)(gate + 8 * k + TILE_N);
             const float v0 = act_of(g.x * s0, p.act) * (u.x * s1);
             const float v1 = act_of(g.y * s0, p.act) * (u.y * s1);
             plane_pair(p.out_plane, v0, v1, hi[k], lo[k]);
@@ -302,8 +337,8 @@ __device__ __forceinline__ void groups_put_pair(const ft_product &p, const block
         }
         if (!p.out || o >= s.w.n) continue;
         const size_t at = bf16_index(p.out_T, true, row, o);
-        *(uint4 *)(p.out + at) = make_uint4(hi[0], hi[1], hi[2], hi[3]);
-        *(uint4 *)(p.out + p.out_plane.at + at) = make_uint4(lo[0], lo[1], lo[2], lo[3]);
+        *(uint2 *)(p.out + at) = make_uint2(hi[0], hi[1]);
+        *(uint2 *)(p.out + p.out_plane.at + at) = make_uint2(lo[0], lo[1]);
     }
 }
 
@@ -311,6 +346,8 @@ template <class S>
 __device__ __forceinline__ void groups_multiply(const ft_product &p, const groups_work &w,
                                                 ring_buffer r)
 {
+    const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+    const int threads = groups_threads(w);
     float *out = (float *)(r.at + S::OUT);
     groups_item it;
     for (int i = blockIdx.x; groups_at<S>(p, w, i, it); i += gridDim.x) {
@@ -328,22 +365,22 @@ __device__ __forceinline__ void groups_multiply(const ft_product &p, const group
                     to[k / 4 * S::MULTIPLY] = make_float4(c[k], c[k + 1], c[k + 2], c[k + 3]);
             continue;
         }
-        const int lane = threadIdx.x & 31;
-        float *mine = out + 2 * (lane & 3) * S::PITCH + threadIdx.x / 32 * TILE_N + lane / 4;
-        groups_meet<S>(); /* all sums are in registers */
+        float *mine = out + 2 * (lane & 3) * S::PITCH + warp * TILE_N + lane / 4;
+        groups_meet(threads); /* all sums are in registers */
 #pragma unroll
         for (int k = 0; k < S::SUMS; k++)
             mine[(8 * (k / 4) + k % 2) * S::PITCH + 8 * (k / 2 % 2)] = c[k];
-        groups_meet<S>();
+        groups_meet(threads);
         if (p.glu)
-            groups_put_pair<S>(p, it.b, out);
+            groups_put_pair<S>(p, it.b, out, w.tiles, threads);
         else
-            groups_put<S>(p, it.b, out);
-        groups_meet<S>(); /* the results have been read */
+            groups_put<S>(p, it.b, out, w.tiles, threads);
+        groups_meet(threads); /* the results have been read */
     }
 }
 #endif
 
+/* With five groups a thread has 72 registers at first; those that copy give some of them up. */
 template <class S>
 __global__ void __launch_bounds__(S::THREADS, 1)
     product_groups(const __grid_constant__ ft_product p, const groups_work w)
@@ -353,13 +390,18 @@ __global__ void __launch_bounds__(S::THREADS, 1)
     __shared__ uint64_t bars[2 * S::PLACES];
     ring_buffer r = {smem + (-(uintptr_t)smem & 1023), shared_at(bars), shared_at(bars + S::PLACES),
                      0, 0};
-    if (threadIdx.x == 0) ring_init<S>(r, 128 + 1, S::MULTIPLY);
+    const int group = __shfl_sync(~0u, threadIdx.x >> 7, 0);
+    if (threadIdx.x == 0) ring_init<S>(r, 128 + 1, groups_threads(w));
     __syncthreads();
-    if (threadIdx.x >= S::MULTIPLY) {
-        registers_less<40>();
-        groups_copy<S>(p, w, r);
+    if (group == S::G + 1) {
+        if (S::G == 5) registers_less<24>();
+        if (threadIdx.x == S::MULTIPLY + 128) groups_copy_rows<S>(p, w, r);
+    } else if (group == S::G) {
+        if (S::G == 5) registers_less<40>();
+        groups_copy_weights<S>(p, w, r);
     } else {
-        registers_more<S::REGISTERS>();
+        if (S::G == 5) registers_more<88>();
+        if (4 * group >= w.tiles) return;
         wait_for_previous_kernel();
         groups_multiply<S>(p, w, r);
     }
@@ -380,8 +422,8 @@ __global__ void __launch_bounds__(128)
     find_block(p, R, tile / w.down, tile % w.down, b);
     wait_for_previous_kernel();
     const int row = b.first + blockIdx.y * 8 + 2 * t, end = b.first + b.n;
-    if (blockIdx.y * 8 >= b.n) return;
-    const int o = ((b.at * G + group) * 4 + threadIdx.x / 32) * TILE_N + g;
+    if (blockIdx.y * 8 >= b.n || group * 4 + (int)threadIdx.x / 32 >= w.tiles) return;
+    const int in = group * 4 + threadIdx.x / 32, o = (b.at * w.tiles + in) * TILE_N + g;
     float4 v[PARTS];
     float *y[4], old[4] = {};
 #pragma unroll
@@ -405,16 +447,35 @@ __global__ void __launch_bounds__(128)
 
 /* ---- launch ---- */
 
+/* Tiles of 16 outputs of a block: of half to all that fit, those with which the block that computes
+ * most takes least time. A tile of a block also costs a constant, like two tiles of 16 outputs. */
+template <class S> static int groups_tiles(const ft_cuda *c, ft_product *p, int parts)
+{
+    const int step = p->glu ? 2 : 1;
+    int best = S::TILES;
+    unsigned least = ~0u;
+    for (int tiles = S::TILES; tiles >= S::TILES / 2; tiles -= step) {
+        const dim3 grid = product_grid(p, tiles, S::R, 0);
+        const unsigned items = grid.x * grid.y * (S::split ? (unsigned)parts : 1);
+        const unsigned time = (items + c->sms - 1) / c->sms * (unsigned)(tiles + 2);
+        if (time >= least) continue;
+        least = time;
+        best = tiles;
+    }
+    return best;
+}
+
 template <class S> static void groups_launch(ft_cuda *c, ft_product *p)
 {
     static uint64_t wide;
     typedef typename S::weights W;
-    const dim3 grid = product_grid(p, S::TILES, S::R, 0);
     const int units = p->seg[0].w.units, per = (units + PARTS - 1) / PARTS;
     groups_work w = {};
+    w.parts = (units + per - 1) / per;
+    w.tiles = groups_tiles<S>(c, p, w.parts);
+    const dim3 grid = product_grid(p, w.tiles, S::R, 0);
     w.across = (int)grid.x;
     w.down = (int)grid.y;
-    w.parts = (units + per - 1) / per;
     const unsigned tiles = grid.x * grid.y, items = tiles * (S::split ? (unsigned)w.parts : 1);
     if (S::split) {
         w.slot = (float4 *)ft_cuda_scratch(c, FT_SCRATCH_PARTS,
@@ -437,32 +498,38 @@ enum { SPLIT_OUTPUTS = 8192, FEW_OUTPUTS = 40000 };
 
 template <class W, int R> static void groups_choose(ft_cuda *c, ft_product *p, int outputs)
 {
-    if (!p->glu && outputs <= SPLIT_OUTPUTS)
-        groups_launch<groups_shape<W, R, 5, true>>(c, p);
-    else if (!p->glu && outputs < FEW_OUTPUTS)
-        groups_launch<groups_shape<W, R, 2, false>>(c, p);
-    else
+    if (p->glu || outputs >= FEW_OUTPUTS)
         groups_launch<groups_shape<W, R, 5, false>>(c, p);
+    else if (outputs <= SPLIT_OUTPUTS)
+        groups_launch<groups_shape<W, R, 5, true>>(c, p);
+    else if constexpr (R <= ROWS_FEW)
+        groups_launch<groups_shape<W, R, 2, false>>(c, p);
 }
 
-/* Launches the kernel for so many rows, if it applies. With more than ROWS_FEW rows, whole tiles
- * are left to product_rows_wgmma, which reads weights once for 128 of them. */
+/* Launches the kernel for so many rows, if it applies. More than ROWS_ONCE rows are two tiles. With
+ * more than ROWS_FEW, other products with many outputs are left to product_rows_wgmma. */
 template <class W> static bool groups_rows(ft_cuda *c, ft_product *p)
 {
+    enum { ROWS_ONCE = 80 };
     int outputs = 0;
     if (c->cc != 90 || p->item || !p->wide || p->T > 2 * ROWS_FEW) return false;
     for (int i = 0; i < p->n_seg; i++) outputs += p->seg[i].w.n;
-    if (p->T > ROWS_FEW && (p->glu || outputs > SPLIT_OUTPUTS)) return false;
-    if (p->T <= 24)
+    if (p->T > ROWS_FEW && !p->glu && outputs > SPLIT_OUTPUTS) return false;
+    const int rows = p->T > ROWS_ONCE ? (p->T + 1) / 2 : p->T;
+    if (rows <= 16)
+        groups_choose<W, 16>(c, p, outputs);
+    else if (rows <= 24)
         groups_choose<W, 24>(c, p, outputs);
-    else if (p->T <= 32)
+    else if (rows <= 32)
         groups_choose<W, 32>(c, p, outputs);
-    else if (p->T <= 40)
+    else if (rows <= 40)
         groups_choose<W, 40>(c, p, outputs);
-    else if (p->T <= 48)
+    else if (rows <= 48)
         groups_choose<W, 48>(c, p, outputs);
-    else
+    else if (rows <= 64)
         groups_choose<W, 64>(c, p, outputs);
+    else
+        groups_choose<W, ROWS_ONCE>(c, p, outputs);
     return true;
 }
 

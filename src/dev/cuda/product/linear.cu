@@ -140,8 +140,7 @@ int ft_product_tokens(const ft_cuda *c, int rows)
 {
     const bool wide = ft_cuda_wide(c, rows);
     if (rows <= 8) return 8;
-    if (rows <= 16) return 16;
-    if (rows <= 32 && !wide) return 32;
+    if (rows <= 32 && !wide) return rows <= 16 ? 16 : 32;
     return (wide || ft_cuda_tiled(c)) && rows > ROWS_FEW ? ROWS_MANY : ROWS_FEW;
 }
 

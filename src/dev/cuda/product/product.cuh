@@ -9,8 +9,8 @@
  *                       memory.
  *   product_stream up to 32 rows (compute capability 9.0 and newer): a block has many tiles of
  *                       weights, a warp one part of each.
- *   product_groups common types, 17 to 128 rows (9.0): a block has 20 or 8 tiles of weights and
- *                       24 to 64 rows; it computes all parts of them, or one.
+ *   product_groups common types, 9 to 128 rows (9.0): a block has up to 20 tiles of weights and
+ *                       16 to 80 rows; it computes all parts of them, or one.
  *   product_short few rows and at most eight units of columns: a warp computes all parts of a
  *                       tile.
  *   product_down the down projections of experts of few rows, and the sum of their results.

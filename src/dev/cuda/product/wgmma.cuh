@@ -133,7 +133,8 @@ template <int N> static __device__ __forceinline__ void group_registers(float (&
 
 #define FOUR(i)    "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3])
 #define SIXTEEN(i) FOUR(i), FOUR(i + 4), FOUR(i + 8), FOUR(i + 12)
-#define SUMS_12    "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11"
+#define SUMS_8     "%0,%1,%2,%3,%4,%5,%6,%7"
+#define SUMS_12    SUMS_8 ",%8,%9,%10,%11"
 #define SUMS_16    SUMS_12 ",%12,%13,%14,%15"
 #define SUMS_20    SUMS_16 ",%16,%17,%18,%19"
 #define SUMS_24    SUMS_20 ",%20,%21,%22,%23"
@@ -164,12 +165,15 @@ GROUP_PRODUCT(group_product, "bf16", 128, 64, "%64,%65,%66,%67", "%68", SIXTEEN(
               SIXTEEN(32), SIXTEEN(48))
 GROUP_PRODUCT(group_product, "bf16", 96, 48, "%48,%49,%50,%51", "%52", SIXTEEN(0), SIXTEEN(16),
               SIXTEEN(32))
+GROUP_PRODUCT(group_product, "bf16", 80, 40, "%40,%41,%42,%43", "%44", SIXTEEN(0), SIXTEEN(16),
+              FOUR(32), FOUR(36))
 GROUP_PRODUCT(group_product, "bf16", 64, 32, "%32,%33,%34,%35", "%36", SIXTEEN(0), SIXTEEN(16))
 GROUP_PRODUCT(group_product, "bf16", 48, 24, "%24,%25,%26,%27", "%28", SIXTEEN(0), FOUR(16),
               FOUR(20))
 GROUP_PRODUCT(group_product, "bf16", 40, 20, "%20,%21,%22,%23", "%24", SIXTEEN(0), FOUR(16))
 GROUP_PRODUCT(group_product, "bf16", 32, 16, "%16,%17,%18,%19", "%20", SIXTEEN(0))
 GROUP_PRODUCT(group_product, "bf16", 24, 12, "%12,%13,%14,%15", "%16", FOUR(0), FOUR(4), FOUR(8))
+GROUP_PRODUCT(group_product, "bf16", 16, 8, "%8,%9,%10,%11", "%12", FOUR(0), FOUR(4))
 GROUP_PRODUCT(group_product_f16, "f16", 64, 32, "%32,%33,%34,%35", "%36", SIXTEEN(0), SIXTEEN(16))
 GROUP_PRODUCT(group_product_f16, "f16", 80, 40, "%40,%41,%42,%43", "%44", SIXTEEN(0), SIXTEEN(16),
               FOUR(32), FOUR(36))
@@ -206,6 +210,7 @@ static __device__ __forceinline__ void group_product_f16(float (&c)[96], uint64_
 }
 #undef FOUR
 #undef SIXTEEN
+#undef SUMS_8
 #undef SUMS_12
 #undef SUMS_16
 #undef SUMS_20
