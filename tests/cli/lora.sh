@@ -22,10 +22,10 @@ same "drafting does not" "$(ids --lora "$one" --draft-max 0)" "$adapted"
 same "the same scale, written out" "$(ids --lora-scaled "$one:1.0")" "$adapted"
 same "the reference device agrees on the first tokens" "$(ids --lora "$one" --device ref -n 3)" \
     "$(ids --lora "$one" -n 3)"
-both=$(ids --lora "$one" --lora-scaled "$two:-0.5")
+both=$(ids --lora "$one" --lora-scaled "$two:-2")
 [ -n "$both" ] && [ "$both" != "$adapted" ]
 ok "two adapters" $?
-same "separated by a comma" "$(ids --lora "$one,$two:-0.5")" "$both"
+same "separated by a comma" "$(ids --lora "$one,$two:-2")" "$both"
 
 fails "no such file" 'nothing.gguf: No such file' "$ft" run -m "$tiny" --lora "$dir/nothing.gguf" hi
 fails "a model is no adapter" 'general.type is "model", want "adapter"' "$ft" run -m "$tiny" --lora "$tiny" hi
