@@ -2,8 +2,10 @@
  * streams, response lengths and simulated acceptance rates.
  *   drafting [-m MODEL] [-d DEVICE] [-t THREADS] [-s STREAMS,...] [-n TOKENS,...] [-a RATE,...]
  *            [-r RUNS] [-x RATIO]
- * Both are interleaved; a line has the medians of RUNS runs, and the share of the time in which
- * the GPU waited. The engine keeps what it learned from one combination to the next, as a server
+ * Both are interleaved; a line has the medians of RUNS runs and of the ratios of runs that follow
+ * each other, and the share of the time in which the GPU waited. "noise" is the median of the
+ * ratios of two runs without drafting: how far it is from 1 shows what a ratio is worth on a busy
+ * machine. The engine keeps what it learned from one combination to the next, as a server
  * does. The first tokens of a combination do not count: a change of the acceptance rate may cost
  * four steps once, which is much of a short run.
  * Fails if a ratio is below RATIO (0.985). */
@@ -58,6 +60,15 @@ static double idle_percent(const pair *r, int drafting)
     return r->busy_s[drafting] > 0 ? 100 * (1 - r->busy_s[drafting] / r->seconds[drafting]) : 0;
 }
 
+/* The median of v[i] / by[i - back], for i = back, back + step, ... < n. */
+static double median_ratio(const double *v, const double *by, int back, int step, int n)
+{
+    double ratio[RUNS_MAX];
+    int count = 0;
+    for (int i = back; i < n; i += step) ratio[count++] = v[i] / by[i - back];
+    return count ? median(ratio, count) : 1;
+}
+
 static void combination(bench *b, ft_llm *m, const ft_decode_params *p)
 {
     pair r = {0};
@@ -67,13 +78,15 @@ static void combination(bench *b, ft_llm *m, const ft_decode_params *p)
         run_once(m, p, &r, i % 2, i); /* each is first in every second run */
         run_once(m, p, &r, !(i % 2), i);
     }
+    const double ratio = median_ratio(r.speed[1], r.speed[0], 0, 1, b->runs);
+    const double noise = median_ratio(r.speed[0], r.speed[0], 1, 2, b->runs);
     const double off = median(r.speed[0], b->runs), on = median(r.speed[1], b->runs);
-    printf("%7d %6d %6.2f %10.1f %10.1f %7.3f %7.1f %7.1f%s\n", p->seqs, p->n_gen, p->accept[0],
-           off, on, on / off, idle_percent(&r, 0), idle_percent(&r, 1),
-           on / off < b->ratio ? "  BELOW" : "");
+    printf("%7d %6d %6.2f %10.1f %10.1f %7.3f %7.1f %7.1f %7.3f%s\n", p->seqs, p->n_gen,
+           p->accept[0], off, on, ratio, idle_percent(&r, 0), idle_percent(&r, 1), noise,
+           ratio < b->ratio ? "  BELOW" : "");
     fflush(stdout);
-    b->below += on / off < b->ratio;
-    b->worst = FT_MIN(b->worst, on / off);
+    b->below += ratio < b->ratio;
+    b->worst = FT_MIN(b->worst, ratio);
     b->lines++;
 }
 
@@ -144,8 +157,8 @@ int main(int argc, char **argv)
     ft_llm_defaults(&b.p);
     options(&b, argc, argv);
     for (int i = 0; i < b.tokens.n; i++) b.p.ctx = FT_MAX(b.p.ctx, (int)b.tokens.v[i] + 64);
-    printf("%7s %6s %6s %10s %10s %7s %7s %7s\n", "streams", "tokens", "accept", "off/s", "on/s",
-           "ratio", "idle %", "idle %");
+    printf("%7s %6s %6s %10s %10s %7s %7s %7s %7s\n", "streams", "tokens", "accept", "off/s",
+           "on/s", "ratio", "idle %", "idle %", "noise");
     for (int i = 0; i < b.streams.n; i++) measure(&b, (int)b.streams.v[i]);
     printf("worst %.3f, %d of %d below %g\n", b.worst, b.below, b.lines, b.ratio);
     return b.below != 0;

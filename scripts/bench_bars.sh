@@ -70,6 +70,8 @@ for s in ${streams//,/ }; do
     many="$s streams"
     [ "$s" = 1 ] && many='1 stream'
     bar "drafting over none, $many, lowest of 9" '>=' 0.985 "$(awk '$1 ~ /^[0-9]+$/ { if (!n++ || $6 < x) x = $6 } END { print x }' "$dir/drafting")"
+    awk '{ if (!n++ || $9 < least) least = $9; if ($9 > most) most = $9 } END {
+        printf "%-44s %.3f to %.3f\n", "  two runs without drafting, over each other", least, most }' "$dir/drafting"
     idle=$(awk '$1 ~ /^[0-9]+$/ { if ($8 > x) x = $8 } END { print x + 0 }' "$dir/drafting")
     [ "$device" = cpu ] || bar "idle GPU with $many, most of 9, %" '<=' 10 "$idle"
 done

@@ -116,6 +116,7 @@ drafting=${BUILD:-build}/bench/drafting
 "$drafting" -m "$model" -s 1,2 -n 8 -a 0,1 -r 2 -t 1 -x 0 >"$dir/drafting"
 same "drafting for two numbers of streams" $? 0
 same "a line for each combination" "$(grep -cE '^ +[12] +8 ' "$dir/drafting")" 4
+same "with the noise of the machine" "$(awk '$2 == 8 && $9 > 0' "$dir/drafting" | wc -l)" 4
 "$drafting" -m "$model" -s 1 -n 8 -a 0 -r 1 -t 1 -x 1000 >"$dir/drafting"
 same "drafting that is slower than wanted" $? 1
 grep -q 'BELOW' "$dir/drafting"
