@@ -4,10 +4,10 @@
  *            [-r RUNS] [-x RATIO]
  * Both are interleaved; a line has the medians of RUNS runs and of the ratios of runs that follow
  * each other, and the share of the time in which the GPU waited. "noise" is the median of the
- * ratios of two runs without drafting: how far it is from 1 shows what a ratio is worth on a busy
- * machine. The engine keeps what it learned from one combination to the next, as a server
- * does. The first tokens of a combination do not count: a change of the acceptance rate may cost
- * four steps once, which is much of a short run.
+ * ratios of two runs without drafting (0 with one run): how far it is from 1 shows what a ratio is
+ * worth on a busy machine. The engine keeps what it learned from one combination to the next, as a
+ * server does. The first tokens of a combination do not count: a change of the acceptance rate may
+ * cost four steps once, which is much of a short run.
  * Fails if a ratio is below RATIO (0.985). */
 #define _XOPEN_SOURCE 700
 #include "common.h"
@@ -60,13 +60,20 @@ static double idle_percent(const pair *r, int drafting)
     return r->busy_s[drafting] > 0 ? 100 * (1 - r->busy_s[drafting] / r->seconds[drafting]) : 0;
 }
 
-/* The median of v[i] / by[i - back], for i = back, back + step, ... < n. */
-static double median_ratio(const double *v, const double *by, int back, int step, int n)
+/* The median of the ratios of a run with drafting and the one without it beside it. */
+static double median_ratio(const pair *r, int n)
 {
     double ratio[RUNS_MAX];
-    int count = 0;
-    for (int i = back; i < n; i += step) ratio[count++] = v[i] / by[i - back];
-    return count ? median(ratio, count) : 1;
+    for (int i = 0; i < n; i++) ratio[i] = r->speed[1][i] / r->speed[0][i];
+    return median(ratio, n);
+}
+
+/* The same for pairs of runs without drafting. */
+static double noise_of(const pair *r, int n)
+{
+    double ratio[RUNS_MAX];
+    for (int i = 0; i < n / 2; i++) ratio[i] = r->speed[0][2 * i + 1] / r->speed[0][2 * i];
+    return n < 2 ? 0 : median(ratio, n / 2);
 }
 
 static void combination(bench *b, ft_llm *m, const ft_decode_params *p)
@@ -78,8 +85,7 @@ static void combination(bench *b, ft_llm *m, const ft_decode_params *p)
         run_once(m, p, &r, i % 2, i); /* each is first in every second run */
         run_once(m, p, &r, !(i % 2), i);
     }
-    const double ratio = median_ratio(r.speed[1], r.speed[0], 0, 1, b->runs);
-    const double noise = median_ratio(r.speed[0], r.speed[0], 1, 2, b->runs);
+    const double ratio = median_ratio(&r, b->runs), noise = noise_of(&r, b->runs);
     const double off = median(r.speed[0], b->runs), on = median(r.speed[1], b->runs);
     printf("%7d %6d %6.2f %10.1f %10.1f %7.3f %7.1f %7.1f %7.3f%s\n", p->seqs, p->n_gen,
            p->accept[0], off, on, ratio, idle_percent(&r, 0), idle_percent(&r, 1), noise,

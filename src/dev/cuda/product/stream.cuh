@@ -6,7 +6,8 @@
  * of product_split; product.cuh includes this file after it.
  *
  * On an H200 a step of one row of the 27b (Q4_K) takes 5.49 ms, with product_split 5.96; of 8 rows
- * 6.46 and 6.98; of 16 sequences 9.70 and 10.54. docs/why/0031 lists what else was tried. */
+ * 6.46 and 6.98; of 16 sequences 9.70 and 10.54. From nine rows on most files use product_groups
+ * there. docs/why/0031 lists what else was tried. */
 #ifndef FT_DEV_CUDA_PRODUCT_STREAM_CUH
 #define FT_DEV_CUDA_PRODUCT_STREAM_CUH
 
