@@ -109,10 +109,13 @@ OPTEST_ROWS(linear, ROWS(FT_F32, 200, 37), {1, 1, 1, FT_F32}, {3, 17, 5, FT_F32}
             {40, 1100, 1000, FT_F32}, {130, 1100, 1000, FT_F32}, ROWS(FT_F16, 200, 37),
             {1, 1, 1, FT_F16}, {3, 21, 5, FT_F16}, ROWS(FT_BF16, 200, 37), {1, 1, 1, FT_BF16},
             {3, 21, 5, FT_BF16}, {390, 200, 4360, FT_BF16}, {129, 4096, 70, FT_BF16},
-            BLOCK32(FT_Q8_0), BLOCK32(FT_Q4_0), BLOCK32(FT_IQ4_NL), BLOCK256(FT_Q4_K),
-            BLOCK256(FT_Q5_K), BLOCK256(FT_Q6_K), BLOCK256(FT_Q3_K), BLOCK256(FT_Q2_K),
-            BLOCK256(FT_IQ4_XS), BLOCK32(FT_TQ3_1S), BLOCK32(FT_TQ4_1S), {3, 352, 37, FT_TQ4_1S},
-            {300, 256, 40, FT_Q4_K}, {200, 64, 5, FT_Q8_0}, /* more rows than stay in the cache */
+            {129, 72, 100, FT_F16}, {200, 584, 100, FT_BF16}, {300, 72, 4100, FT_F16},
+            /* several tiles of a block, of both widths */
+            {1030, 70, 2101, FT_F16}, {1030, 70, 2817, FT_BF16}, BLOCK32(FT_Q8_0), BLOCK32(FT_Q4_0),
+            BLOCK32(FT_IQ4_NL), BLOCK256(FT_Q4_K), BLOCK256(FT_Q5_K), BLOCK256(FT_Q6_K),
+            BLOCK256(FT_Q3_K), BLOCK256(FT_Q2_K), BLOCK256(FT_IQ4_XS), BLOCK32(FT_TQ3_1S),
+            BLOCK32(FT_TQ4_1S), {3, 352, 37, FT_TQ4_1S}, {300, 256, 40, FT_Q4_K},
+            {200, 64, 5, FT_Q8_0}, /* more rows than stay in the cache */
             EACH_TYPE(EACH), MORE(FT_Q4_K, 512), MORE(FT_Q8_0, 96), {20, 256, 42300, FT_Q4_K},
             {24, 5376, 700, FT_Q4_K}, {50, 1280, 5130, FT_Q4_K}, {64, 1536, 330, FT_Q5_K},
             {36, 256, 8260, FT_Q6_K}, {75, 256, 8260, FT_Q6_K}, {40, 512, 700, FT_Q5_K},
@@ -123,6 +126,24 @@ OPTEST_ROWS(linear, ROWS(FT_F32, 200, 37), {1, 1, 1, FT_F32}, {3, 17, 5, FT_F32}
             MANY(FT_F16, 200), MANY(FT_Q5_1, 96), MANY(FT_Q2_K, 256), MANY(FT_Q3_K, 256),
             MANY(FT_IQ1_M, 256), MANY(FT_IQ2_XXS, 256), MANY(FT_IQ2_S, 256), MANY(FT_IQ3_S, 256),
             MANY(FT_TQ2_0, 256), MANY(FT_TQ3_1S, 96), MANY(FT_TQ4_1S, 96))
+
+/* Results whose rows are not aligned. */
+static void linear_unaligned(ft_optest *t, const int *n)
+{
+    const int T = n[0], k = n[1], out = n[2];
+    const ft_type type = (ft_type)n[3];
+    ft_weight w = t_weight(t, type, out, k, 1);
+    ft_mat x = t_uniform(t, T, k, -1, 1), y = t_output(t, T, out);
+    y.rs--;
+    t->batch.T = T;
+    t_begin(t);
+    ft_linear(t->step, y, x, &w);
+    ft_linear_add(t->step, y, x, &w);
+    t_expect(t, y, limit(t, type, T * out));
+    t_check_gaps(t, y);
+}
+OPTEST_ROWS(linear_unaligned, {3, 200, 40, FT_F32}, {40, 256, 100, FT_Q4_K},
+            {130, 256, 300, FT_Q4_K}, {130, 200, 300, FT_F16})
 
 /* Rows of very different sizes, for the CPU, which may scale them; each has its own error. */
 static void linear_sizes(ft_optest *t, const int *n)
@@ -181,7 +202,8 @@ OPTEST_ROWS(linears, {1, 64, 48, FT_F32, FT_BF16}, {3, 256, 128, FT_Q4_K, FT_F32
             {41, 1536, 192, FT_Q6_K, FT_IQ2_S}, {100, 512, 400, FT_BF16, FT_Q4_K},
             {10, 768, 344, FT_Q4_K, FT_BF16}, {16, 96, 17408, FT_Q8_0, FT_F32},
             {70, 768, 344, FT_Q4_K, FT_BF16}, {90, 512, 640, FT_Q6_K, FT_F32},
-            {128, 96, 2100, FT_Q8_0, FT_F16})
+            {128, 96, 2100, FT_Q8_0, FT_F16}, {129, 584, 100, FT_F16, FT_BF16},
+            {1030, 70, 1536, FT_BF16, FT_F16})
 
 /* Tests the copies that other ops write for a product, not their results themselves. Each is read
  * by weights of one type, or of two. The second time a device may know what is read. */
@@ -475,7 +497,8 @@ static void norm_linears(ft_optest *t, const int *n)
 OPTEST_ROWS(norm_linears, {1, 2048, 500, FT_Q4_K, FT_Q4_K}, {4, 2048, 96, FT_Q4_K, FT_F32},
             {3, 1024, 300, FT_Q6_K, FT_Q8_0}, {5, 2048, 64, FT_Q8_0, FT_Q8_0},
             {2, 512, 40, FT_BF16, FT_BF16}, {4, 2048, 64, FT_F16, FT_Q5_K},
-            {40, 768, 64, FT_Q4_K, FT_F16}, {2, 2816, 64, FT_Q4_0, FT_Q4_0},
+            {40, 768, 64, FT_Q4_K, FT_F16}, {300, 584, 500, FT_F16, FT_BF16},
+            {1030, 70, 1500, FT_BF16, FT_F16}, {2, 2816, 64, FT_Q4_0, FT_Q4_0},
             {2, 1024, 64, FT_TQ4_1S, FT_Q4_0}, {3, 2048, 64, FT_Q4_0, FT_TQ4_1S},
             {1, 1024, 64, FT_IQ3_S, FT_IQ3_S},
             /* routers */
@@ -531,10 +554,10 @@ OPTEST_ROWS(centroid_head, {1, 64, 16, 8, 3, FT_F32}, {3, 64, 7, 9, 7, FT_Q8_0},
 
 int main(int argc, char **argv)
 {
-    const t_case *const all[] = {&linear_case,         &linear_sizes_case,  &linears_case,
-                                 &products_of_case,    &linear_large_case,  &embed_case,
-                                 &products_of_tq_case, &route_case,         &moe_case,
-                                 &moe_shared_case,     &expert_linear_case, &centroid_head_case,
-                                 &linear_mixed_case,   &norm_linears_case};
+    const t_case *const all[] = {&linear_case,        &linear_unaligned_case, &linear_sizes_case,
+                                 &linears_case,       &products_of_case,      &linear_large_case,
+                                 &embed_case,         &products_of_tq_case,   &route_case,
+                                 &moe_case,           &moe_shared_case,       &expert_linear_case,
+                                 &centroid_head_case, &linear_mixed_case,     &norm_linears_case};
     return t_main(argc, argv, all, FT_COUNT(all));
 }

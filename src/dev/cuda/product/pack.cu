@@ -1,5 +1,5 @@
 /* Repacking of weights into the layouts of weights.cuh and weights_low.cuh, when they are uploaded.
- * A warp packs a unit, a lane its four pieces: what the lane reads in a product. */
+ * A warp packs a unit, a lane its four pieces: what is the lane's operand in a product. */
 #include "dev/cuda/product/pack.cuh"
 
 /* Eight codes of 4 + `more` bits as code_pair() reads them: v gets four bits of each, and the
@@ -415,15 +415,17 @@ __device__ __forceinline__ uint16_t half_bits(float v)
 __device__ static void pack_plain(int type, bool half, uint8_t *u, const piece p[2][2], int K,
                                   int lane)
 {
+    const int g = lane >> 2, t = lane & 3;
     for (int h = 0; h < 2; h++)
         for (int i = 0; i < 2; i++)
             for (int j = 0; j < 8; j++) {
+                const int o = g + 8 * i;
                 const bool some = p[h][i].row && p[h][i].k + j < K;
                 const float v = some ? plain_value(type, p[h][i].row, p[h][i].k + j) : 0.0f;
                 if (!half)
                     ((float *)u)[128 * (4 * h + 2 * i + j / 4) + 4 * lane + j % 4] = v;
                 else
-                    ((uint16_t *)u)[256 * (2 * h + i) + 8 * lane + j] =
+                    ((uint16_t *)u)[64 * o + wide_column(o, 32 * h + 8 * t + j)] =
                         half_bits(v * OPERAND_RANGE);
             }
 }

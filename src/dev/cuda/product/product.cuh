@@ -18,13 +18,15 @@
  *                       computes all parts of its tiles, one after the other.
  *   product_rows_wgmma many rows: a warpgroup has 4 tiles of weights and 64 or 128 rows of
  *                       activations; it computes all parts.
+ *   product_rows_f16 many rows with F16 and BF16 weights (9.0): a warpgroup has 4 tiles of weights
+ *                       and 128 rows, both in shared memory.
  *   product_rows_mma many rows on GPUs without warpgroup instructions: a warp has 2 tiles and 32 or
  *                       64 rows.
  *
  * Experts are products whose rows are given by the items of a list: product_short, product_listed
- * and product_down compute nothing else, product_stream does not support them. All other kernels,
- * and product_stream, support one matrix, several that read the same x, and a pair (gate, up) whose
- * results are joined by an activation. */
+ * and product_down compute nothing else, product_stream and product_rows_f16 do not support them.
+ * All other kernels, and these two, support one matrix, several that read the same x, and a pair
+ * (gate, up) whose results are joined by an activation. */
 #ifndef FT_DEV_CUDA_PRODUCT_CUH
 #define FT_DEV_CUDA_PRODUCT_CUH
 
@@ -663,6 +665,8 @@ static dim3 product_grid(ft_product *p, int mt, int tokens, int items)
 
 #include "dev/cuda/product/listed.cuh"
 
+#include "dev/cuda/product/rows_f16.cuh"
+
 /* Many rows without warpgroup instructions, if the tiles fill the GPU; else false. */
 template <class W> static bool product_tiled(ft_cuda *c, ft_product *p, int tokens, int items)
 {
@@ -714,6 +718,8 @@ template <class W> static void product_launch(ft_cuda *c, ft_product *p, int tok
         if (is_short(c, p, W::BYTES, tokens, items)) return short_launch<W>(c, p, tokens, items);
     }
     if (product_tiled<W>(c, p, tokens, items)) return;
+    if constexpr (W::HALF)
+        if (f16_rows<W>(c, p, tokens)) return;
     if (!p->wide) tokens = FT_MIN(tokens, 64);
     const int mt = p->wide ? ROWS_TILES : split_tile_count<W>(c, p, tokens, items);
     const dim3 grid = product_grid(p, mt, tokens, items);
@@ -725,7 +731,7 @@ template <class W> static void product_launch(ft_cuda *c, ft_product *p, int tok
     } else if (groups_layout<W>() && p->wide && p->T <= ROWS_SOME) {
         if constexpr (groups_layout<W>()) rows_launch<rows_shape<W, ROWS_SOME, false>>(c, p, grid);
     } else if (p->wide) {
-        rows_launch<rows_shape<W, ROWS_MANY, false>>(c, p, grid);
+        if constexpr (!W::HALF) rows_launch<rows_shape<W, ROWS_MANY, false>>(c, p, grid);
     } else if (tokens == 64) {
         split_launch<W, 2, 8>(c, p, grid);
     } else if (tokens == 32) {

@@ -20,6 +20,7 @@
 #ifndef FT_DEV_CUDA_WEIGHTS_CUH
 #define FT_DEV_CUDA_WEIGHTS_CUH
 
+#include "dev/cuda/mma.cuh"
 #include "dev/cuda/quant.cuh"
 
 enum { UNIT_K = 64, TILE_N = 16, PARTS = 8 };
@@ -398,23 +399,27 @@ __device__ __forceinline__ void frag_row(ft_frag *f, int i, uint4 v)
     f->a[1][i + 2] = v.w;
 }
 
-/* F16 and BF16 as f16, for each half and row eight values per lane. They are multiplied by
- * OPERAND_RANGE, by which activations are divided: so BF16 has no rounding error from 4e-6 on, and
- * below it one of 2e-9; values above 4094 are clamped. */
+/* F16 and BF16 as f16: a unit is 16 rows of 128 bytes, an output each, in the order and with the
+ * swizzle of the rows of activations (wide_column). Warpgroups can multiply it as it is, and a warp
+ * gets both steps of a half with two instructions. Values are multiplied by OPERAND_RANGE, by which
+ * activations are divided: so BF16 has no rounding error from 4e-6 on, and below it one of 2e-9;
+ * values above 4094 are clamped. */
 struct Half : layout<2048> {
     enum { HALF = 1 };
     struct regs {
-        uint4 v[4];
+        uint32_t a[4][4]; /* of steps of 16 columns */
     };
     __device__ static void load(regs &r, const uint8_t *p, int lane)
     {
+        const uint32_t row = shared_at(p) + 128 * (lane & 15);
 #pragma unroll
-        for (int i = 0; i < 4; i++) r.v[i] = get<uint4>(p + 512 * i, lane);
+        for (int i = 0; i < 4; i++)
+            load_frags(r.a[i], row + 16 * ((2 * i + (lane >> 4)) ^ (lane & 7)));
     }
     __device__ static void frag(ft_frag *f, const regs &r, int h, int lane)
     {
-        frag_row(f, 0, h ? r.v[2] : r.v[0]);
-        frag_row(f, 1, h ? r.v[3] : r.v[1]);
+#pragma unroll
+        for (int i = 0; i < 8; i++) f->a[i / 4][i % 4] = r.a[2 * h + i / 4][i % 4];
     }
 };
 
