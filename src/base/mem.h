@@ -46,6 +46,17 @@ static inline bool ft_add_size(size_t a, size_t b, size_t *out)
 
 /* x rounded up to a multiple of align (a power of two). The caller ensures that it does not
  * overflow. */
+/* A number below 2^bits for an address, all bits of which count: those of large blocks end with
+ * many zeros. */
+static inline size_t ft_hash_address(const void *p, int bits)
+{
+    const uint64_t odd = 0x9e3779b97f4a7c15u;
+    uint64_t x = (uintptr_t)p;
+    x = (x ^ x >> 32) * odd;
+    x = (x ^ x >> 29) * odd;
+    return (size_t)(x >> (64 - bits));
+}
+
 static inline size_t ft_round_up(size_t x, size_t align)
 {
     return (x + align - 1) & ~(align - 1);

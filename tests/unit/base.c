@@ -129,6 +129,21 @@ static void buffer_stops_at_its_maximum(void **state)
     ft_buf_release(&b);
 }
 
+/* Addresses of large blocks of memory end with many zero bits. */
+static void aligned_addresses_have_different_hashes(void **state)
+{
+    (void)state;
+    for (int shift = 4; shift < 24; shift++) {
+        uint64_t taken = 0;
+        int n = 0;
+        for (uintptr_t i = 1; i <= 32; i++)
+            taken |= (uint64_t)1 << ft_hash_address((const void *)(i << shift), 6);
+        for (; taken; taken &= taken - 1) n++;
+        assert_in_range(n, 18, 32); /* random numbers: 25 */
+    }
+    assert_in_range(ft_hash_address("x", 9), 0, 511);
+}
+
 static void dict_finds_what_was_put(void **state)
 {
     (void)state;
@@ -365,6 +380,7 @@ int main(void)
         cmocka_unit_test(utf8_accepts_and_rejects),
         cmocka_unit_test(numbers_are_parsed_strictly),
         cmocka_unit_test(buffer_stops_at_its_maximum),
+        cmocka_unit_test(aligned_addresses_have_different_hashes),
         cmocka_unit_test(dict_finds_what_was_put),
         cmocka_unit_test(output_file_appears_only_when_complete),
         cmocka_unit_test(private_files),

@@ -44,10 +44,12 @@ typedef enum ft_cuda_scratch_id {
 
 enum {
     FT_CUDA_BF16_COPIES = 6,
-    FT_CUDA_READ = 64,     /* entries of the tables of matrices that products read */
+    FT_CUDA_READ_BITS = 6, /* the tables of matrices that products read have 2^6 entries */
+    FT_CUDA_READ = 1 << FT_CUDA_READ_BITS,
     FT_CUDA_GRAPHS = 2048, /* maximum number of captured steps */
     FT_CUDA_STAGES = 4,
-    FT_CUDA_KERNELS = 512,
+    FT_CUDA_KERNEL_BITS = 9,
+    FT_CUDA_KERNELS = 1 << FT_CUDA_KERNEL_BITS,
     FT_CUDA_BLOCK = 2 << 20,         /* cudaMalloc rounds larger allocations up to this */
     FT_CUDA_PART_BYTES = 256 << 20,  /* maximum size of the partial results of attention */
     FT_CUDA_PART_HEAD = 4,           /* floats in front of the values of each of them */

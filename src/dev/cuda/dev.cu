@@ -88,7 +88,7 @@ void *ft_cuda_scratch(ft_cuda *c, ft_cuda_scratch_id which, size_t bytes)
 
 void ft_cuda_max_carveout(ft_cuda *c, const void *kernel)
 {
-    const void **at = &c->kernel[((uintptr_t)kernel >> 4) * 2654435761u % FT_CUDA_KERNELS];
+    const void **at = &c->kernel[ft_hash_address(kernel, FT_CUDA_KERNEL_BITS)];
     if (*at == kernel) return;
     *at = kernel; /* a hash collision only repeats the call */
     ft_cuda_check(c,
@@ -141,15 +141,22 @@ uint16_t *ft_cuda_bf16_copy(ft_cuda *c, ft_mat m, unsigned kinds, bool *found)
     return s->p;
 }
 
+/* The entry of m in the table of a kind: one of the four after its hash, if any is free. */
 static const float **read_place(ft_cuda *c, ft_mat m, ft_copy_kind kind)
 {
-    const size_t at = ((uintptr_t)m.p >> 4) * 2654435761u % FT_CUDA_READ;
-    return kind == FT_COPY_HALF ? &c->half_read[at] : &c->hadamard_read[at];
+    const float **table = kind == FT_COPY_HALF ? c->half_read : c->hadamard_read;
+    const size_t at = ft_hash_address(m.p, FT_CUDA_READ_BITS);
+    for (size_t i = at; i < at + 4; i++) {
+        const float **entry = &table[i % FT_CUDA_READ];
+        if (!*entry || *entry == m.p) return entry;
+    }
+    return &table[at];
 }
 
 void ft_cuda_reads(ft_cuda *c, ft_mat m, ft_copy_kind kind)
 {
-    *read_place(c, m, kind) = m.p; /* after a hash collision a product makes its copy itself */
+    *read_place(c, m, kind) = m.p; /* if it takes the place of another matrix, products make the
+                                      copy of that one themselves */
 }
 
 uint16_t *ft_cuda_new_copy(ft_cuda *c, ft_mat m, bool *half)
