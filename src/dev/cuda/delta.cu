@@ -3,11 +3,11 @@
  * registers from the first row of a span to the last. A replay repeats exactly the operations of
  * the rows it replaces.
  *
- * Memory traffic: every state is read and written once. On an H200 (4.66 TB/s by a plain read), 16
- * sequences of one row: 101 MB with the shape of the 27b in 35 us, 2.9 TB/s, 62 %; 67 MB with that
- * of the 35b-a3b in 21 us, 69 %; both without the prefetch into the L2 cache, with which a step of
- * 64 sequences of the 27b takes 21.5 ms instead of 22.1. One sequence: 6.3 MB in 5 us, 27 %, most
- * of it launch latency and waiting for the convolution. The convolution of a prompt of 2048 rows
+ * Memory traffic: every state is read and written once, in lines of 128 bytes. On an H200 a kernel
+ * that only reads and writes the states of 64 sequences of the 27b (403 MB) so takes 103 us, 3.9
+ * TB/s, and 139 where a warp reads 32 bytes of four rows; a step of 64 sequences takes 14.8 ms
+ * instead of 15.5 (docs/why/0037). One sequence: 6.3 MB in 5 us, 27 % of a plain read, most of it
+ * launch latency and waiting for the convolution. The convolution of a prompt of 2048 rows
  * (10240 channels): 68 us, 168 MB, 55 %; a thread has one channel and loads eight of its rows at a
  * time. That of 64 sequences: 11.5 us, 21 MB, most of it windows, 1.8 TB/s. */
 #include "dev/cuda/delta.cuh"
@@ -164,7 +164,9 @@ enum {
     COLS = 32,
     BATCH = 16,
     DELTA_THREADS = 128,
-    DELTA_BLOCKS = 4 /* that share a multiprocessor: registers are the limit */
+    DELTA_BLOCKS = 4, /* that share a multiprocessor, at least */
+    STREAM_SPANS = 8, /* sequences whose states do not stay in the L2 cache until the next step */
+    AHEAD_SPANS = 16  /* sequences with which prefetching states is faster */
 };
 
 /* Inputs of some rows of a head, prepared for the recurrence. */
@@ -210,62 +212,67 @@ __device__ __forceinline__ void read_rows(delta_rows<S> *to, const delta_args &a
     }
 }
 
-/* The sum over the four lanes that share a column. */
-__device__ __forceinline__ float column_sum(float v)
-{
-    v += __shfl_xor_sync(0xffffffffu, v, 8);
-    return v + __shfl_xor_sync(0xffffffffu, v, 16);
-}
-
-/* A lane holds rows 16 m + 4 (lane / 8) + e of column lane % 8 of the eight columns of its warp. */
+/* A warp has a quarter of the rows of the block's 32 columns, a lane those of one column: so a warp
+ * reads and writes whole lines of 128 bytes. */
 template <int S> struct columns {
-    float z[S / 16][4];
+    float z[S / 4];
 };
+
+/* This warp's quarter of a vector of S values. */
+template <int S> __device__ __forceinline__ const float4 *quarter(const float *x)
+{
+    return (const float4 *)(x + threadIdx.x / 32 * (S / 4));
+}
 
 template <int S>
 __device__ __forceinline__ void advance(columns<S> &c, const float *k, float decay, float d)
 {
-    const int part = (threadIdx.x & 31) / 8 * 4;
 #pragma unroll
-    for (int m = 0; m < S / 16; m++) {
-        const float4 x = *(const float4 *)(k + 16 * m + part);
-        c.z[m][0] = advanced(c.z[m][0], decay, x.x, d);
-        c.z[m][1] = advanced(c.z[m][1], decay, x.y, d);
-        c.z[m][2] = advanced(c.z[m][2], decay, x.z, d);
-        c.z[m][3] = advanced(c.z[m][3], decay, x.w, d);
+    for (int m = 0; m < S / 4; m += 4) {
+        const float4 x = quarter<S>(k)[m / 4];
+        c.z[m] = advanced(c.z[m], decay, x.x, d);
+        c.z[m + 1] = advanced(c.z[m + 1], decay, x.y, d);
+        c.z[m + 2] = advanced(c.z[m + 2], decay, x.z, d);
+        c.z[m + 3] = advanced(c.z[m + 3], decay, x.w, d);
     }
 }
 
-/* Z^T x for this lane's column, as two independent sums. */
-template <int S> __device__ __forceinline__ float product(const columns<S> &c, const float *x)
+/* Z^T x for this lane's column: each warp adds its rows as two independent sums, and the sums of
+ * the warps are added in order. All threads of the block call it; before a second call with the
+ * same `parts` there is one with others. */
+template <int S>
+__device__ __forceinline__ float product(const columns<S> &c, const float *x,
+                                         float (&parts)[DELTA_THREADS / 32][COLS])
 {
-    const int part = (threadIdx.x & 31) / 8 * 4;
+    const int lane = threadIdx.x & 31;
     float even = 0, odd = 0;
 #pragma unroll
-    for (int m = 0; m < S / 16; m++) {
-        const float4 v = *(const float4 *)(x + 16 * m + part);
-        even = fmaf(c.z[m][0], v.x, even);
-        odd = fmaf(c.z[m][1], v.y, odd);
-        even = fmaf(c.z[m][2], v.z, even);
-        odd = fmaf(c.z[m][3], v.w, odd);
+    for (int m = 0; m < S / 4; m += 4) {
+        const float4 v = quarter<S>(x)[m / 4];
+        even = fmaf(c.z[m], v.x, even);
+        odd = fmaf(c.z[m + 1], v.y, odd);
+        even = fmaf(c.z[m + 2], v.z, even);
+        odd = fmaf(c.z[m + 3], v.w, odd);
     }
-    return column_sum(even + odd);
+    parts[threadIdx.x / 32][lane] = even + odd;
+    __syncthreads();
+    return parts[0][lane] + parts[1][lane] + (parts[2][lane] + parts[3][lane]);
 }
 
-template <int S, bool STORE>
+/* STREAM: the state will not stay in the L2 cache until it is read again. */
+template <int S, bool STORE, bool STREAM>
 __device__ __forceinline__ void move_state(columns<S> &c, float *Z, int col)
 {
-    const int part = (threadIdx.x & 31) / 8 * 4;
+    Z += (size_t)(threadIdx.x / 32 * (S / 4)) * S + col;
 #pragma unroll
-    for (int m = 0; m < S / 16; m++)
-#pragma unroll
-        for (int e = 0; e < 4; e++) {
-            float *z = Z + (size_t)(16 * m + part + e) * S + col;
-            if (STORE)
-                *z = c.z[m][e];
-            else
-                c.z[m][e] = *z;
-        }
+    for (int m = 0; m < S / 4; m++, Z += S) {
+        if (STORE && STREAM)
+            __stcs(Z, c.z[m]);
+        else if (STORE)
+            *Z = c.z[m];
+        else
+            c.z[m] = STREAM ? __ldcs(Z) : *Z;
+    }
 }
 
 /* Rows [from, from + n) of the span, with the inputs in `in`. */
@@ -274,17 +281,19 @@ __device__ __forceinline__ void compute_rows(columns<S> &c, const delta_args &a,
                                              const delta_rows<S> *in, int from, int n, int h,
                                              int col)
 {
+    __shared__ float parts[2][DELTA_THREADS / 32][COLS];
     const ft_delta &s = a.s;
-    const int lane = threadIdx.x & 31, own = threadIdx.x / 32 * 8 + lane % 8;
+    const int lane = threadIdx.x & 31;
     for (int r = 0; r < n; r++) {
-        const float decay = in->decay[r];
-        const float d = update_of(in->v[r][own], decay, product<S>(c, in->k[r]), in->beta[r]);
+        const float decay = in->decay[r], zk = product<S>(c, in->k[r], parts[0]);
+        const float d = update_of(in->v[r][lane], decay, zk, in->beta[r]);
         advance<S>(c, in->k[r], decay, d);
-        const float o = product<S>(c, in->q[r]);
-        if (lane < 8) {
-            mat_head(a.o, sp.row + from + r, h)[col + own] = o;
+        const float o = product<S>(c, in->q[r], parts[1]);
+        if (threadIdx.x < COLS) {
+            mat_head(a.o, sp.row + from + r, h)[col + lane] = o;
             if (sp.tentative)
-                journal(s.j_d, s, sp.slot, 1 - sp.plane, from + r, s.Hv * S)[h * S + col + own] = d;
+                journal(s.j_d, s, sp.slot, 1 - sp.plane, from + r, s.Hv * S)[h * S + col + lane] =
+                    d;
         }
     }
 }
@@ -302,7 +311,7 @@ __device__ __forceinline__ void journal_rows(const delta_args &a, const ft_span 
         journal(s.j_g, s, sp.slot, 1 - sp.plane, from + r, s.Hv)[h] = in->g[r];
 }
 
-template <int S>
+template <int S, bool STREAM>
 static __global__ void __launch_bounds__(DELTA_THREADS) delta_kernel(const delta_args a)
 {
     __shared__ delta_rows<S> rows;
@@ -310,7 +319,7 @@ static __global__ void __launch_bounds__(DELTA_THREADS) delta_kernel(const delta
     const ft_span sp = a.b.span[blockIdx.y];
     if (!sp.n) return; /* surplus span */
     const int h = blockIdx.x / (S / COLS), col = blockIdx.x % (S / COLS) * COLS, kh = h % s.Hk;
-    const int own = col + threadIdx.x / 32 * 8 + threadIdx.x % 8;
+    const int own = col + threadIdx.x % COLS;
     int from, to;
     pass_rows(sp, a.pass, &from, &to);
     const int replay = a.pass == LAST ? 0 : sp.replay;
@@ -323,15 +332,15 @@ static __global__ void __launch_bounds__(DELTA_THREADS) delta_kernel(const delta
     }
     if (threadIdx.x < 2) prefetch_l2(threadIdx.x ? a.A + h : a.dt + h, 4, 0, 1);
     if (a.pass != LAST)
-        move_state<S, false>(c, Z, own); /* an earlier step wrote it: no need to wait */
+        move_state<S, false, STREAM>(c, Z, own); /* an earlier step wrote it: no need to wait */
     for (int r = 0; r < replay; r++)
         advance<S>(c, journal(s.j_k, s, sp.slot, sp.plane, r, s.Hk * S) + kh * S,
                    expf(journal(s.j_g, s, sp.slot, sp.plane, r, s.Hv)[h]),
                    journal(s.j_d, s, sp.slot, sp.plane, r, s.Hv * S)[h * S + own]);
     wait_for_previous_kernel();
     if (from >= to && !replay) return;
-    if (a.pass == LAST) move_state<S, false>(c, Z, own);
-    if (replay && sp.tentative) move_state<S, true>(c, Z, own);
+    if (a.pass == LAST) move_state<S, false, STREAM>(c, Z, own);
+    if (replay && sp.tentative) move_state<S, true, STREAM>(c, Z, own);
     for (; from < to; from += BATCH) {
         const int n = min(BATCH, to - from);
         __syncthreads(); /* the previous rows have been used */
@@ -340,7 +349,7 @@ static __global__ void __launch_bounds__(DELTA_THREADS) delta_kernel(const delta
         compute_rows(c, a, sp, &rows, from, n, h, col);
         if (sp.tentative && !col) journal_rows(a, sp, &rows, from, n, h);
     }
-    if (!sp.tentative) move_state<S, true>(c, Z, own);
+    if (!sp.tentative) move_state<S, true, STREAM>(c, Z, own);
 }
 
 /* ---- recurrence for heads of other sizes ---- */
@@ -418,15 +427,20 @@ extern "C" void ft_cuda_delta_rule(ft_dev *dev, ft_mat o, ft_mat y, ft_mat a, ft
     ft_cuda_wrote(c, o);
     if (grid.x) args.ahead = (int)ft_blocks((size_t)c->sms * DELTA_BLOCKS, grid.x);
     switch (S) {
-    case 32: FT_LAUNCH_NEXT(c, delta_kernel<32>, grid, DELTA_THREADS, 0, args); return;
-    case 64: FT_LAUNCH_NEXT(c, delta_kernel<64>, grid, DELTA_THREADS, 0, args); return;
+    case 32: FT_LAUNCH_NEXT(c, (delta_kernel<32, false>), grid, DELTA_THREADS, 0, args); return;
+    case 64: FT_LAUNCH_NEXT(c, (delta_kernel<64, false>), grid, DELTA_THREADS, 0, args); return;
     case 128:
         args.pass = c->shape.rows > FT_DECODE_ROWS && ft_cuda_chunk_scratch(c, &args) ? FIRST : ALL;
-        FT_LAUNCH_NEXT(c, delta_kernel<128>, grid, DELTA_THREADS, 0, args);
+        if (args.pass == ALL && spans >= STREAM_SPANS) {
+            if (spans < AHEAD_SPANS) args.ahead = 0;
+            FT_LAUNCH_NEXT(c, (delta_kernel<128, true>), grid, DELTA_THREADS, 0, args);
+            return;
+        }
+        FT_LAUNCH_NEXT(c, (delta_kernel<128, false>), grid, DELTA_THREADS, 0, args);
         if (args.pass == ALL) return;
         ft_cuda_chunks(c, &args);
         args.pass = LAST;
-        FT_LAUNCH_NEXT(c, delta_kernel<128>, grid, DELTA_THREADS, 0, args);
+        FT_LAUNCH_NEXT(c, (delta_kernel<128, false>), grid, DELTA_THREADS, 0, args);
         return;
     }
     args.copy = (float *)ft_cuda_scratch(c, FT_SCRATCH_DELTA,
