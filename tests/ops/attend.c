@@ -493,6 +493,43 @@ OPTEST(attend_newest, {4, 2, 64, 6, 6, 0, 0, 0, 300}, {4, 2, 64, 7, 6, 0, 0, 127
        {4, 2, 80, 7, 6, 0, 0, 500, 4}, {4, 2, 64, 5, 6, 100, 0, 300, 70},
        {2, 1, 64, 6, 6, 0, 400, 380, 40}, {4, 2, 192, 6, 7, 0, 0, 1030, 1})
 
+/* Products of results: from the second one on, a device may write what the product reads when it
+ * attends. n[7]: the weights' type; n[8]: with a recent-token window. */
+static void attend_product(ft_optest *t, const int *n)
+{
+    const seq s[4] = {{0, 7}, {129, 1}, {700, 3}, {1030, 1}};
+    const int H = n[0], G = n[1], d = n[2], T = 12, out = 40, pages = 1031 / FT_PAGE_ROWS + 1;
+    spans(t, s, 4, pages);
+    ft_kv kv = cache(t, n[3], n[4], G, d, 4 * pages);
+    const ft_kv recent = cache(t, FT_KV_Q8_0, FT_KV_Q8_0, G, d, 4 * pages);
+    if (n[8]) kv.recent = &recent;
+    fill_past(t, &kv, s, 4);
+    ft_weight w = t_weight(t, (ft_type)n[7], out, H * d, 1);
+    ft_mat o = t_output(t, T, H * d), k = t_uniform(t, T, G * d, -1, 1), q[3], y[3];
+    const ft_attn p = {.scale = 0.3f, .window = n[5], .first = n[6]};
+    for (int i = 0; i < 3; i++) {
+        q[i] = t_uniform(t, T, H * d, -2, 2);
+        y[i] = t_output(t, T, out);
+    }
+    t->step->kv = &kv;
+    t_begin(t);
+    ft_kv_put(t->step, 0, ft_heads(k, 0, G, d, d), ft_heads(k, 0, G, d, d));
+    for (int i = 0; i < 3; i++) {
+        ft_attend(t->step, 0, ft_heads(o, 0, H, d, d), ft_heads(q[i], 0, H, d, d), p);
+        ft_linear(t->step, y[i], o, &w);
+    }
+    t_run(t);
+    for (int i = 0; i < 3; i++) t_expect_rest(t, y[i], 5e-4);
+    t_expect_rest(t, o, limit(t, n[3], n[4]));
+    t_check_gaps(t, o);
+}
+OPTEST(attend_product, {4, 2, 64, FT_KV_F16, FT_KV_F16, 0, 0, FT_Q4_K},
+       {4, 2, 256, FT_KV_F16, FT_KV_F16, 0, 0, FT_Q8_0}, {4, 1, 512, 1, 1, 0, 0, FT_Q4_K},
+       {4, 2, 128, FT_KV_F16, FT_KV_F16, 600, 3, FT_F16}, {4, 2, 128, 3, 3, 0, 0, FT_F32},
+       {4, 2, 256, FT_KV_TURBO3, FT_KV_TURBO3, 0, 0, FT_Q4_K},
+       {4, 2, 64, FT_KV_TURBO4, FT_KV_TURBO4, 0, 0, FT_BF16, 1},
+       {4, 2, 128, FT_KV_TURBO3, FT_KV_TURBO3, 0, 0, FT_TQ4_1S, 1})
+
 /* Needle in a haystack: each row's query is one of the keys, and its result must be nearest to the
  * value at that position. n[3]: how many of 33 needles may be missed. */
 static void attend_needle(ft_optest *t, const int *n)
@@ -560,6 +597,6 @@ int main(int argc, char **argv)
     const t_case *const all[] = {&attend_one_case,   &attend_many_case,   &attend_pair_case,
                                  &attend_mixed_case, &attend_alone_case,  &attend_centred_case,
                                  &attend_ahead_case, &attend_newest_case, &attend_needle_case,
-                                 &put_heads_case};
+                                 &put_heads_case,    &attend_product_case};
     return t_main(argc, argv, all, FT_COUNT(all));
 }

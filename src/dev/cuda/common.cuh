@@ -141,7 +141,7 @@ __device__ __forceinline__ void split_bf16(float x, __nv_bfloat16 &hi, __nv_bflo
  * product/rows_wgmma.cuh needs in shared memory: in each half of 32, columns 8 i + j (i < 4, j < 8)
  * are in the order (j / 2, i, j % 2), so that the 16 columns of one tensor core instruction are
  * contiguous; and the eight 16-byte pieces are swizzled by the row. Pairs of columns stay adjacent.
- */
+ * Packed F16 weights have the same order, with outputs as rows. */
 __device__ __forceinline__ int wide_column(int t, int c)
 {
     const int piece = c >> 3 & 4 | c >> 1 & 3;
@@ -305,7 +305,19 @@ static inline out_bf16 out_bf16_of(ft_cuda *c, ft_mat y)
     return s;
 }
 
-/* The same for an op that can also write the transformed copy. */
+/* The same for an op whose result is not always read by a product. */
+static inline out_bf16 out_missed_of(ft_cuda *c, ft_mat y)
+{
+    out_bf16 s = {};
+    if (y.operand || (y.H > 1 && y.hs != y.d)) return s;
+    s.p = ft_cuda_wrote_with_missed(c, y, &s.plane.half);
+    s.plane.at = bf16_plane(y.T, ft_mat_cols(y));
+    s.T = y.T;
+    s.wide = ft_cuda_wide(c, y.T);
+    return s;
+}
+
+/* out_bf16_of for an op that can also write the transformed copy. */
 static inline out_bf16 out_both_of(ft_cuda *c, ft_mat y)
 {
     out_bf16 s = out_bf16_of(c, y);

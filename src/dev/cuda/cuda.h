@@ -124,8 +124,9 @@ typedef struct ft_cuda {
     size_t scratch_bytes[FT_SCRATCH_COUNT];
     ft_bf16_copy bf16[FT_CUDA_BF16_COPIES];
     unsigned clock;
-    /* matrices that products read transformed, and as f16, by a hash of the address */
-    const float *hadamard_read[FT_CUDA_READ], *half_read[FT_CUDA_READ];
+    /* matrices that products read transformed, as f16, and without a copy, by a hash of the address
+     */
+    const float *hadamard_read[FT_CUDA_READ], *half_read[FT_CUDA_READ], *split_read[FT_CUDA_READ];
     const int32_t *planned; /* expert choices that are already sorted (moe.cu), n_planned of them */
     int n_planned;
 
@@ -227,9 +228,12 @@ uint16_t *ft_cuda_bf16_copy(ft_cuda *c, ft_mat m, unsigned kinds, bool *found);
 uint16_t *ft_cuda_new_copy(ft_cuda *c, ft_mat m, bool *half);
 /* The same; NULL if the width of m is not a multiple of 64. */
 uint16_t *ft_cuda_wrote_with_bf16(ft_cuda *c, ft_mat m, bool *half);
-/* Products read m in this way, FT_COPY_HADAMARD or FT_COPY_HALF: the ops that write m make that
- * copy from now on. */
+/* Products read m in this way: the ops that write m make that copy from now on. FT_COPY_SPLIT: a
+ * product had to make its copy, of any kind but FT_COPY_HADAMARD, itself. */
 void ft_cuda_reads(ft_cuda *c, ft_mat m, ft_copy_kind kind);
+/* ft_cuda_wrote_with_bf16 for ops whose results are not always read by products: NULL unless a
+ * product had to make its copy of m (ft_cuda_reads, FT_COPY_SPLIT). */
+uint16_t *ft_cuda_wrote_with_missed(ft_cuda *c, ft_mat m, bool *half);
 /* After ft_cuda_wrote_with_bf16: where to write the transformed copy, or NULL. */
 uint16_t *ft_cuda_wrote_with_hadamard(ft_cuda *c, ft_mat m);
 /* That copy was not written after all. */

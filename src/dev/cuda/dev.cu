@@ -144,7 +144,9 @@ uint16_t *ft_cuda_bf16_copy(ft_cuda *c, ft_mat m, unsigned kinds, bool *found)
 /* The entry of m in the table of a kind: one of the four after its hash, if any is free. */
 static const float **read_place(ft_cuda *c, ft_mat m, ft_copy_kind kind)
 {
-    const float **table = kind == FT_COPY_HALF ? c->half_read : c->hadamard_read;
+    const float **table = kind == FT_COPY_SPLIT  ? c->split_read
+                          : kind == FT_COPY_HALF ? c->half_read
+                                                 : c->hadamard_read;
     const size_t at = ft_hash_address(m.p, FT_CUDA_READ_BITS);
     for (size_t i = at; i < at + 4; i++) {
         const float **entry = &table[i % FT_CUDA_READ];
@@ -170,6 +172,14 @@ uint16_t *ft_cuda_new_copy(ft_cuda *c, ft_mat m, bool *half)
 uint16_t *ft_cuda_wrote_with_bf16(ft_cuda *c, ft_mat m, bool *half)
 {
     if (ft_mat_cols(m) % 64 == 0) return ft_cuda_new_copy(c, m, half);
+    ft_cuda_wrote(c, m);
+    *half = false;
+    return NULL;
+}
+
+uint16_t *ft_cuda_wrote_with_missed(ft_cuda *c, ft_mat m, bool *half)
+{
+    if (*read_place(c, m, FT_COPY_SPLIT) == m.p) return ft_cuda_wrote_with_bf16(c, m, half);
     ft_cuda_wrote(c, m);
     *half = false;
     return NULL;

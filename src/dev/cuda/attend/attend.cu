@@ -48,7 +48,9 @@ static __global__ void __launch_bounds__(128)
     }
     if (c >= older.o.d) return;
     merge(M, L, b[0], b[1], was, is);
-    mat_head(older.o, i, h)[c] = merged(O, b[2 + c], was, is) * inverse_of(L);
+    O = merged(O, b[2 + c], was, is) * inverse_of(L);
+    mat_head(older.o, i, h)[c] = O;
+    put_copy(older, i, h, c, O);
 }
 
 /* The older positions and the recent-token window, each into its totals; o may be q. */
@@ -67,6 +69,7 @@ static void attend_both(ft_cuda *c, attend_args *older, attend_args *recent)
     older->total_width = recent->total_width = width;
     run_pass(c, older);
     run_pass(c, recent);
+    older->copy = out_missed_of(c, older->o);
     FT_LAUNCH_NEXT(c, join_passes_kernel,
                    dim3((unsigned)rows, ft_blocks((size_t)older->v.width, (size_t)group)),
                    (unsigned)group, 0, *older, *recent);

@@ -45,7 +45,15 @@ typedef struct attend_args {
     int total_width;
     attend_segment segment;
     unsigned char *expanded; /* memory for the expanded pages */
+    out_bf16 copy; /* of o, for a product; written by the kernel that makes the final result */
 } attend_args;
+
+/* Writes value c of a row and head to the copy of o, if there is one. */
+__device__ __forceinline__ void put_copy(const attend_args &a, int row, int h, int c, float v)
+{
+    if (!a.copy.p) return;
+    bf16_put(a.copy.p, a.copy.plane, bf16_index(a.copy.T, a.copy.wide, row, h * a.o.d + c), v);
+}
 
 /* attend_mma.cu: on tensor cores. false: no kernel for this shape and device. */
 bool ft_cuda_attend_mma(ft_cuda *c, attend_args *a);

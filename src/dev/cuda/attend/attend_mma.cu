@@ -79,8 +79,9 @@ __device__ __forceinline__ void add_chunk(const merging *s, const float *o, int 
     }
 }
 
-/* Merges the ranges of a row and head in order. A thread has a column, a block as many columns as a
- * Hadamard transform has. There is little to read and latency dominates. */
+/* Merges the ranges of a row and head in order, and writes the copy of the result. A thread has a
+ * column, a block as many columns as a Hadamard transform has. There is little to read and latency
+ * dominates. */
 static __global__ void __launch_bounds__(MERGE_THREADS) attend_merge_kernel(const attend_args a)
 {
     extern __shared__ float4 attend_merge_shared[]; /* CHUNKS chunks */
@@ -94,9 +95,11 @@ static __global__ void __launch_bounds__(MERGE_THREADS) attend_merge_kernel(cons
     const float *part = part_at(a, a.part_of[batch_row(a, i)], h);
     const float *from = part + 2 + blockIdx.y * group;
     wait_for_previous_kernel();
-    if (lo >= hi) return;
-    const int n = (hi - 1) / FT_RANGE - lo / FT_RANGE + 1;
-    if (n == 1 && (a.total || !a.v.hadamard)) return;
+    const int n = lo < hi ? (hi - 1) / FT_RANGE - lo / FT_RANGE + 1 : 0;
+    if (!n || (n == 1 && (a.total || !a.v.hadamard))) { /* o is final */
+        if (a.copy.p && tid < group) put_copy(a, i, h, c, mat_head(a.o, i, h)[c]);
+        return;
+    }
     for (int k = 0; k < CHUNKS; k++)
         copy_chunk(chunks + k * CHUNK * group, from + k * CHUNK * width, group, width,
                    n - k * CHUNK);
@@ -131,7 +134,9 @@ static __global__ void __launch_bounds__(MERGE_THREADS) attend_merge_kernel(cons
         __syncthreads();
         O = x[tid];
     }
-    if (tid < group) mat_head(a.o, i, h)[c] = O;
+    if (tid >= group) return;
+    mat_head(a.o, i, h)[c] = O;
+    put_copy(a, i, h, c, O);
 }
 
 /* Transforms sums of Hadamard-transformed values back, in place. */
@@ -257,9 +262,10 @@ static void attend_expanded(ft_cuda *c, const attend_args *a)
     }
 }
 
-static void launch_merge(ft_cuda *c, const attend_args *a)
+static void launch_merge(ft_cuda *c, attend_args *a)
 {
     const int group = a->hadamard.group, bytes = CHUNKS * CHUNK * group * (int)sizeof(float);
+    if (!a->total) a->copy = out_missed_of(c, a->o);
     ft_cuda_shared(c, (const void *)attend_merge_kernel, bytes);
     FT_LAUNCH_NEXT(c, attend_merge_kernel,
                    dim3((unsigned)(a->q.T * a->q.H), (unsigned)(a->q.d / group)), MERGE_THREADS,
@@ -278,10 +284,10 @@ bool ft_cuda_attend_mma(ft_cuda *c, attend_args *a)
     const bool loop = !a->part, near = c->shape.ctx <= FT_RANGE;
     int WM = loop ? wide : 1;
     while (WM < wide && 16 * WM < most * a->group) WM *= 2;
+    const bool back = a->v.hadamard && !a->total;
     const bool expand = loop && way_of(a) == EXPAND && ft_cuda_expand_plan(c, a);
     if (expand) attend_expanded(c, a);
     if ((!expand || c->shape.S > 1) && !launch_few(c, a, most)) launch(c, a, WM);
-    const bool back = a->v.hadamard && !a->total;
     if (!loop && (!near || back)) launch_merge(c, a);
     if (loop && back)
         FT_LAUNCH_NEXT(c, attend_back_kernel, ft_blocks((size_t)T * a->q.H, BACK_THREADS / 32),

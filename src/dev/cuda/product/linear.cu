@@ -79,6 +79,7 @@ const uint16_t *ft_product_x(ft_cuda *c, ft_mat x, ft_type type)
     if (kinds == FT_COPY_HADAMARD || kinds == FT_COPY_HALF)
         ft_cuda_reads(c, x, (ft_copy_kind)kinds);
     if (!s) return NULL;
+    if (!found && kinds != FT_COPY_HADAMARD) ft_cuda_reads(c, x, FT_COPY_SPLIT);
     if (!found) fill_bf16_copy(c, s, x, ft_cuda_wide(c, x.T), type);
     return first_plane(s, ft_product_plane(x.T, ft_mat_cols(x), type));
 }
