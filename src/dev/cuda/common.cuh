@@ -290,31 +290,38 @@ typedef struct out_bf16 {
     bool operand;       /* the matrix itself is f16 (ft_mat.operand) */
 } out_bf16;
 
-static inline out_bf16 out_bf16_of(ft_cuda *c, ft_mat y)
+static inline out_bf16 out_copy(const ft_cuda *c, ft_mat y, uint16_t *p, bool half)
 {
     out_bf16 s = {};
-    if (y.operand || (y.H > 1 && y.hs != y.d)) {
-        ft_cuda_wrote(c, y);
-        s.operand = y.operand;
-        return s;
-    }
-    s.p = ft_cuda_wrote_with_bf16(c, y, &s.plane.half);
+    s.p = p;
     s.plane.at = bf16_plane(y.T, ft_mat_cols(y));
+    s.plane.half = half;
     s.T = y.T;
     s.wide = ft_cuda_wide(c, y.T);
     return s;
 }
 
-/* The same for an op whose result is not always read by a product. */
-static inline out_bf16 out_missed_of(ft_cuda *c, ft_mat y)
+/* For an op that writes y. */
+static inline out_bf16 out_bf16_of(ft_cuda *c, ft_mat y)
 {
     out_bf16 s = {};
-    if (y.operand || (y.H > 1 && y.hs != y.d)) return s;
-    s.p = ft_cuda_wrote_with_missed(c, y, &s.plane.half);
-    s.plane.at = bf16_plane(y.T, ft_mat_cols(y));
-    s.T = y.T;
-    s.wide = ft_cuda_wide(c, y.T);
-    return s;
+    bool half;
+    if (y.operand || (y.H > 1 && y.hs != y.d)) {
+        ft_cuda_wrote(c, y);
+        s.operand = y.operand;
+        return s;
+    }
+    uint16_t *const p = ft_cuda_wrote_with_bf16(c, y, &half);
+    return out_copy(c, y, p, half);
+}
+
+/* The same for an op whose result products may not read. */
+static inline out_bf16 out_missed_of(ft_cuda *c, ft_mat y)
+{
+    bool half;
+    if (y.operand || (y.H > 1 && y.hs != y.d)) return out_bf16{};
+    uint16_t *const p = ft_cuda_wrote_with_missed(c, y, &half);
+    return out_copy(c, y, p, half);
 }
 
 /* out_bf16_of for an op that can also write the transformed copy. */

@@ -124,9 +124,9 @@ typedef struct ft_cuda {
     size_t scratch_bytes[FT_SCRATCH_COUNT];
     ft_bf16_copy bf16[FT_CUDA_BF16_COPIES];
     unsigned clock;
-    /* matrices that products read transformed, as f16, and without a copy, by a hash of the address
-     */
-    const float *hadamard_read[FT_CUDA_READ], *half_read[FT_CUDA_READ], *split_read[FT_CUDA_READ];
+    /* matrices that products read transformed, as f16, and whose copy a product had to make, by a
+     * hash of the address */
+    const float *hadamard_read[FT_CUDA_READ], *half_read[FT_CUDA_READ], *missed_read[FT_CUDA_READ];
     const int32_t *planned; /* expert choices that are already sorted (moe.cu), n_planned of them */
     int n_planned;
 

@@ -144,7 +144,7 @@ uint16_t *ft_cuda_bf16_copy(ft_cuda *c, ft_mat m, unsigned kinds, bool *found)
 /* The entry of m in the table of a kind: one of the four after its hash, if any is free. */
 static const float **read_place(ft_cuda *c, ft_mat m, ft_copy_kind kind)
 {
-    const float **table = kind == FT_COPY_SPLIT  ? c->split_read
+    const float **table = kind == FT_COPY_SPLIT  ? c->missed_read
                           : kind == FT_COPY_HALF ? c->half_read
                                                  : c->hadamard_read;
     const size_t at = ft_hash_address(m.p, FT_CUDA_READ_BITS);

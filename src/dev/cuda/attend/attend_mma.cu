@@ -284,10 +284,10 @@ bool ft_cuda_attend_mma(ft_cuda *c, attend_args *a)
     const bool loop = !a->part, near = c->shape.ctx <= FT_RANGE;
     int WM = loop ? wide : 1;
     while (WM < wide && 16 * WM < most * a->group) WM *= 2;
-    const bool back = a->v.hadamard && !a->total;
     const bool expand = loop && way_of(a) == EXPAND && ft_cuda_expand_plan(c, a);
     if (expand) attend_expanded(c, a);
     if ((!expand || c->shape.S > 1) && !launch_few(c, a, most)) launch(c, a, WM);
+    const bool back = a->v.hadamard && !a->total;
     if (!loop && (!near || back)) launch_merge(c, a);
     if (loop && back)
         FT_LAUNCH_NEXT(c, attend_back_kernel, ft_blocks((size_t)T * a->q.H, BACK_THREADS / 32),

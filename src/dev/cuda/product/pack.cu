@@ -1,5 +1,5 @@
 /* Repacking of weights into the layouts of weights.cuh and weights_low.cuh, when they are uploaded.
- * A warp packs a unit, a lane its four pieces: what is the lane's operand in a product. */
+ * A warp packs a unit, a lane its four pieces: what the lane multiplies with. */
 #include "dev/cuda/product/pack.cuh"
 
 /* Eight codes of 4 + `more` bits as code_pair() reads them: v gets four bits of each, and the
