@@ -1,4 +1,4 @@
-/* serve/http.c - the only file that uses libmicrohttpd: from sockets to calls and back.
+/* serve/http.c - from sockets to calls and back. Only this file and accept.c use libmicrohttpd.
  *
  * A request is read, checked and passed to its handler on one of the library's threads. If the
  * response is not complete, the connection is suspended and no thread waits for it; ft_call_wake
@@ -23,6 +23,7 @@
 enum {
     POOL_BYTES = 160 << 10, /* per connection: headers, and a buffer for reading or writing */
     PIECE_BYTES = 16 << 10,
+    SPARE = 64, /* connections that libmicrohttpd may have beyond the limit of accept.c */
     OUT_MAX = 64 << 20,
     OFFLOAD_BYTES = 32 << 10, /* larger bodies are handled by offload.c */
     OFFLOAD_THREADS = 2,
@@ -637,6 +638,7 @@ static void on_connection(void *cls, struct MHD_Connection *conn, void **context
         const int fd = i ? i->connect_fd : -1;
         i = MHD_get_connection_info(conn, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
         *context = ft_peer_add(cls, fd, i ? i->client_addr : NULL);
+        sem_post(&((ft_server *)cls)->started);
     } else if (*context) {
         ft_peer_drop(cls, *context);
         *context = NULL;
@@ -647,7 +649,8 @@ static void on_connection(void *cls, struct MHD_Connection *conn, void **context
 
 static ft_status start_daemon(ft_server *s, ft_err *err)
 {
-    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC;
+    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC |
+                     MHD_USE_NO_LISTEN_SOCKET;
     size_t n;
     ft_status st;
     struct MHD_OptionItem tls[] = {
@@ -666,9 +669,9 @@ static ft_status start_daemon(ft_server *s, ft_err *err)
     }
     const unsigned threads = (unsigned)FT_MAX(1, s->p.threads);
     s->daemon = MHD_start_daemon(
-        flags, 0, NULL, NULL, on_access, s, MHD_OPTION_LISTEN_SOCKET, s->listen_fd,
-        MHD_OPTION_THREAD_POOL_SIZE, threads > 1 ? threads : 0u, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)FT_MAX(s->p.connections + FT_PEER_RESERVE, (int)threads),
+        flags, 0, NULL, NULL, on_access, s, MHD_OPTION_THREAD_POOL_SIZE, threads > 1 ? threads : 0u,
+        MHD_OPTION_CONNECTION_LIMIT, /* it closes those beyond it; accept.c lets them wait */
+        (unsigned)(s->p.connections + FT_PEER_RESERVE + SPARE) + threads,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES,
         MHD_OPTION_CONNECTION_MEMORY_INCREMENT, (size_t)PIECE_BYTES, MHD_OPTION_CONNECTION_TIMEOUT,
         (unsigned)s->p.body_s, MHD_OPTION_NOTIFY_COMPLETED, on_completed, s,
@@ -688,6 +691,7 @@ ft_status ft_server_open(ft_server **out, const ft_serve_params *p, ft_err *err)
     s->created = ft_unix_time();
     if (!s->p.threads) s->p.threads = 4;
     pthread_mutex_init(&s->lock, NULL);
+    sem_init(&s->started, 0, 0);
     ft_metrics_init(&s->metrics);
     s->models = ft_models_new(s);
     json_error_t je;
@@ -710,11 +714,10 @@ ft_status ft_server_open(ft_server **out, const ft_serve_params *p, ft_err *err)
         s->work = ft_work_new(2);
         st = ft_watch_start(s, err);
     }
+    if (!st && (st = ft_accept_start(s, err))) ft_watch_stop(s);
     if (st) {
-        if (s->daemon)
-            MHD_stop_daemon(s->daemon);
-        else if (s->listen_fd >= 0)
-            close(s->listen_fd);
+        ft_accept_stop(s);
+        if (s->daemon) MHD_stop_daemon(s->daemon);
         s->daemon = NULL;
         atomic_store(&s->stop, true);
         ft_server_close(s);
@@ -726,10 +729,7 @@ ft_status ft_server_open(ft_server **out, const ft_serve_params *p, ft_err *err)
 
 void ft_server_drain(ft_server *s)
 {
-    if (atomic_exchange(&s->draining, true)) return;
-    const int fd = MHD_quiesce_daemon(s->daemon);
-    if (fd >= 0) close(fd);
-    s->listen_fd = -1;
+    if (!atomic_exchange(&s->draining, true)) ft_accept_stop(s);
 }
 
 /* Cancels all calls: no connection may be suspended when the daemon stops. Returns the number of
@@ -774,5 +774,6 @@ void ft_server_close(ft_server *s)
     ft_metrics_release(&s->metrics);
     json_decref(s->kwargs);
     pthread_mutex_destroy(&s->lock);
+    sem_destroy(&s->started);
     ft_free(s);
 }

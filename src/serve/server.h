@@ -1,8 +1,8 @@
-/* serve/server.h - internals of the server, shared by its files. Threads: libmicrohttpd's pool runs
- * the route handlers; one thread checks deadlines and sockets (watch.c); a few threads do blocking
- * work (workers.c) or run handlers with large bodies (offload.c); the engine thread only calls
- * ft_call_wake. `lock` protects the lists of calls and connections and the use counts of the
- * models. No blocking function is called while it is held. */
+/* serve/server.h - internals of the server, shared by its files. Threads: one accepts connections
+ * (accept.c); libmicrohttpd's pool runs the route handlers; one checks deadlines and sockets
+ * (watch.c); a few do blocking work (workers.c) or run handlers with large bodies (offload.c); the
+ * engine thread only calls ft_call_wake. `lock` protects the lists of calls and connections and the
+ * use counts of the models. No blocking function is called while it is held. */
 #ifndef FT_SERVE_SERVER_H
 #define FT_SERVE_SERVER_H
 
@@ -14,6 +14,8 @@
 #include "serve/peer.h"
 #include "serve/serve.h"
 
+#include <semaphore.h>
+
 enum {
     FT_HEADER_MAX = 64 << 10, /* request line and headers */
     FT_IDLE_S = 75,           /* keep-alive time of an idle connection */
@@ -22,12 +24,15 @@ enum {
 
 struct ft_work;
 struct ft_offload;
+struct ft_accept;
 
 struct ft_server {
     ft_serve_params p;
     ft_auth auth;
     ft_metrics metrics;
     struct MHD_Daemon *daemon;
+    struct ft_accept *accept; /* the thread that accepts connections */
+    sem_t started;            /* posted for every connection that an HTTP thread has registered */
     int listen_fd, port;
     char address[256];
     char *tls_key, *tls_cert; /* contents of the files */
@@ -85,6 +90,10 @@ void ft_server_trim(ft_server *s);
 
 /* listen.c: opens the listening socket for p.host and p.port; sets listen_fd, port and address. */
 ft_status ft_listen(ft_server *s, ft_err *err);
+
+/* accept.c: accepts connections until ft_accept_stop, which also closes the listening socket. */
+ft_status ft_accept_start(ft_server *s, ft_err *err);
+void ft_accept_stop(ft_server *s);
 
 /* route.c: finds the route of a request. Returns NULL and fills error (and *allow, for 405) if
  * there is none. part receives what matches "{}". */

@@ -319,6 +319,26 @@ static void health_has_a_place(void **state)
     }
 }
 
+/* Clients come and go, more than there are places, when the server is told to end. */
+static void ends_when_full(void **state)
+{
+    enum { N = 100, TIMES = 20 };
+    ft_serve_params p;
+    (void)state;
+    usual(&p);
+    p.connections = 4;
+    p.per_address = 1000;
+    for (int i = 0; i < TIMES; i++) {
+        int fd[N];
+        open_server(&p, 2, 4);
+        for (int j = 0; j < N; j++) fd[j] = send_text("GET /health HTTP/1.1\r\n\r\n");
+        for (int j = 0; j < N / 2; j++) close(fd[j]);
+        ft_server_drain(server);
+        for (int j = N / 2; j < N; j++) close(fd[j]);
+        close_server();
+    }
+}
+
 /* Every place is taken by a request that is being answered. */
 static void health_beside_answers(void **state)
 {
@@ -762,6 +782,7 @@ int main(void)
         cmocka_unit_test(slow_bodies),
         cmocka_unit_test(lost_device),
         cmocka_unit_test(health_has_a_place),
+        cmocka_unit_test(ends_when_full),
         cmocka_unit_test(health_beside_answers),
         cmocka_unit_test(large_bodies_elsewhere),
         cmocka_unit_test(any_page),
