@@ -129,6 +129,10 @@ typedef struct ft_cuda {
     const float *hadamard_read[FT_CUDA_READ], *half_read[FT_CUDA_READ], *missed_read[FT_CUDA_READ];
     const int32_t *planned; /* expert choices that are already sorted (moe.cu), n_planned of them */
     int n_planned;
+    struct {
+        ft_expert_choice r; /* id NULL: none */
+        ft_mat x;
+    } unrouted; /* a choice of experts that the kernels of the experts can make themselves */
 
     /* partial results of attention: one for each row and range of positions that it sees */
     const ft_attn_parts *part_of;    /* on the device, [T] */
@@ -244,6 +248,8 @@ void ft_cuda_embed(ft_dev *d, ft_mat y, const ft_weight *w, float scale);
 void ft_cuda_rmsnorm(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps);
 void ft_cuda_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, bool acc);
 void ft_cuda_linears(ft_dev *d, const ft_product_out *o, int n, ft_mat x);
+/* moe.cu: makes the choice of experts that was put off, if there is one. */
+void ft_cuda_route_now(ft_cuda *c);
 void ft_cuda_norm_linears(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps,
                           const ft_product_out *o, int n);
 void ft_cuda_glu(ft_dev *d, ft_mat y, ft_mat u, ft_mat x, const ft_weight *gate,

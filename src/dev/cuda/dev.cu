@@ -27,6 +27,7 @@ static void move(ft_dev *d, void *dst, const void *src, size_t bytes)
 {
     ft_cuda *c = (ft_cuda *)d;
     ft_cuda_enter(d);
+    ft_cuda_route_now(c);
     ft_cuda_check(c, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToDevice, c->stream), "move");
 }
 
@@ -34,6 +35,7 @@ static void download(ft_dev *d, void *dst, const void *src, size_t bytes)
 {
     ft_cuda *c = (ft_cuda *)d;
     ft_cuda_enter(d);
+    ft_cuda_route_now(c);
     ft_cuda_check(c, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToHost, c->stream),
                   "download");
     ft_cuda_check(c, cudaStreamSynchronize(c->stream), "download");
@@ -47,6 +49,7 @@ static bool copy_from(ft_dev *d, void *dst, ft_dev *from, const void *src, size_
     if (from->copy_from != copy_from) return false;
     for (int i = 0; i < FT_CUDA_BF16_COPIES; i++) c->bf16[i].valid = false;
     ft_cuda_enter(from);
+    ft_cuda_route_now(o);
     ft_cuda_check(o, cudaEventRecord(o->ready, o->stream), "copy to a GPU");
     ft_cuda_enter(d);
     ft_cuda_check(c, cudaStreamWaitEvent(c->stream, o->ready, 0), "copy from a GPU");
@@ -314,6 +317,7 @@ static void record(ft_dev *d, const ft_batch *b)
     const size_t pages = (size_t)b->slots * (size_t)b->pages_per_seq * i4;
     d->batch = b;
     c->planned = NULL;
+    c->unrouted.r.id = NULL;
     c->shape = ft_batch_shape_of(b);
     for (int i = 0; i < FT_CUDA_BF16_COPIES; i++) c->bf16[i].valid = false;
     const unsigned slot = c->steps++ % FT_CUDA_STAGES;
@@ -339,6 +343,7 @@ static ft_status sync(ft_dev *d, ft_err *err)
 {
     ft_cuda *c = (ft_cuda *)d;
     ft_cuda_enter(d);
+    ft_cuda_route_now(c);
     if (c->timing) ft_cuda_check(c, cudaEventRecord(c->ended, c->stream), "a step");
     ft_cuda_check(c, cudaStreamSynchronize(c->stream), "a step");
     float ms = 0;

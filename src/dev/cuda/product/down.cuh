@@ -1,24 +1,28 @@
-/* dev/cuda/product/down.cuh - the down projections of the experts of few rows, and the sum of their
- * results. A block has one tile of outputs of all experts that were chosen, a warp an expert: its
- * weights are copied to shared memory while the previous kernel runs, and the results of a row are
- * added there, so that no kernel has to follow that adds them. The sums are those of product_split
- * and combine_kernel; product.cuh includes this file. On an H200 a step of one row of the 35b-a3b
- * takes 1.91 ms with it instead of 2.00. */
+/* dev/cuda/product/down.cuh - the down projections of the experts of few rows, and the sum of
+ * their results; for one row also the choice of experts. A block has one tile of outputs of all
+ * experts that were chosen, a warp an expert: its weights are copied to shared memory while the
+ * previous kernel runs, and the results of a row are added there, so that no kernel has to follow
+ * that adds them. The sums are those of product_split and combine_kernel; product.cuh includes this
+ * file. On an H200 a step of one row of the 35b-a3b takes 1.91 ms with it instead of 2.00. */
 #ifndef FT_DEV_CUDA_PRODUCT_DOWN_CUH
 #define FT_DEV_CUDA_PRODUCT_DOWN_CUH
 
 enum {
-    DOWN_WARPS = 17, /* most; with 33 experts, those of four rows, each has two */
-    DOWN_ITEMS = 41, /* most, with the shared expert */
-    DOWN_AHEAD = 4   /* units whose rows are loaded early */
+    DOWN_WARPS = 17,      /* most; with 33 experts, those of four rows, each has two */
+    DOWN_ITEMS = 41,      /* most, with the shared expert */
+    DOWN_AHEAD = 4,       /* units whose rows are loaded early */
+    DOWN_CHOICES = 32,    /* most of one row, if this kernel chooses */
+    DOWN_STATIC = 9 << 10 /* most shared memory besides that of the launch: the table of a type */
 };
 
-/* Item i: the shared expert is the last one. */
-__device__ __forceinline__ block_of down_item(const ft_product &p, int i, int count)
+/* Item i: the shared expert is the last one. id: of the choices of one row, if there is no list. */
+template <bool CHOOSES>
+__device__ __forceinline__ block_of down_item(const ft_product &p, int i, int count,
+                                              const int32_t *id)
 {
     block_of b = {&p.seg[0], 0, -1, 0, p.shared_T};
     if (i == count) return b;
-    const ft_item it = p.item[i];
+    const ft_item it = CHOOSES ? ft_item{id[i], i, 1} : p.item[i];
     b.expert = it.expert;
     b.first = it.first;
     b.n = it.n;
@@ -26,7 +30,7 @@ __device__ __forceinline__ block_of down_item(const ft_product &p, int i, int co
 }
 
 /* The product of a tile, already in shared memory, with the rows of an item. */
-template <class W>
+template <class W, bool CHOOSES>
 __device__ __forceinline__ void down_tile(float (&sum)[4], const ft_product &p, const block_of &b,
                                           const unsigned char *tile, int lane)
 {
@@ -34,7 +38,7 @@ __device__ __forceinline__ void down_tile(float (&sum)[4], const ft_product &p, 
     const uint32_t step = (uint32_t)p.x_T * 128;
     const size_t plane = 2 * p.x_plane;
     /* Rows beyond the last one repeat it: their columns are discarded. */
-    const char *x[1] = {(const char *)p.x + 128 * row_x(p, b, min(lane >> 2, b.n - 1)) +
+    const char *x[1] = {(const char *)p.x + 128 * row_x<CHOOSES>(p, b, min(lane >> 2, b.n - 1)) +
                         16 * (lane & 3)};
     uint4 v[DOWN_AHEAD][2][1][W::XP];
 #pragma unroll
@@ -60,31 +64,51 @@ __device__ __forceinline__ void down_tile(float (&sum)[4], const ft_product &p, 
         }
 }
 
-/* Adds the results of row t, output o of the tile. */
-__device__ __forceinline__ float down_sum(const ft_expert_sum &s, const float *part, int t,
-                                          float shared_weight, float old)
+/* Adds the results of row t, output o of the tile, with weights w. */
+__device__ __forceinline__ float down_sum(const ft_expert_sum &s, const float *w, const float *part,
+                                          int t, float shared_weight, float old)
 {
     float sum = 0;
-    for (int i = 0; i < s.K; i++)
-        sum = fmaf(__ldg(s.w + t * s.K + i), part[(t * s.K + i) * TILE_N], sum);
+    for (int i = 0; i < s.K; i++) sum = fmaf(w[t * s.K + i], part[(t * s.K + i) * TILE_N], sum);
     if (s.gate) old = fmaf(shared_weight, part[(s.T * s.K + t) * TILE_N], old);
     return old + sum;
 }
 
-template <class W>
+/* Chooses the experts of one row, in shared memory, and stores the choice. Gate and up have waited
+ * for the logits before this kernel started (wait_then_start_next). */
+__device__ __forceinline__ void down_route(const ft_product &p, int32_t *id, float *w)
+{
+    const int lane = threadIdx.x & 31;
+    if (threadIdx.x < 32) {
+        const ft_expert_choice r = {id, w, p.sum.K};
+        ft_mat x = {};
+        x.p = (float *)p.logits.p;
+        route_row<ROUTE_MAX / 32>(r, x, p.logits.E, 0, NULL);
+        if (!blockIdx.x && lane < r.K) {
+            p.sum.id[lane] = id[lane];
+            p.sum.w[lane] = w[lane];
+        }
+    }
+    __syncthreads();
+}
+
+template <class W, bool CHOOSES>
 __global__ void __launch_bounds__(32 * DOWN_WARPS)
     product_down(const __grid_constant__ ft_product p)
 {
     extern __shared__ __align__(16) unsigned char smem[];
+    __shared__ int32_t id[CHOOSES ? DOWN_CHOICES : 1];
+    __shared__ float weight[CHOOSES ? DOWN_CHOICES : 1];
     const ft_expert_sum &s = p.sum;
     const int warp = threadIdx.x >> 5, warps = blockDim.x >> 5, lane = threadIdx.x & 31;
     const int g = lane >> 2, t = lane & 3;
-    const int count = __ldg(p.n_item), items = count + p.shared_blocks;
+    const int count = CHOOSES ? s.K : __ldg(p.n_item), items = count + p.shared_blocks;
     const int bytes = p.seg[0].w.units * W::BYTES, rows = s.T * (s.K + p.shared_blocks);
     float *part = (float *)smem; /* [row][TILE_N] */
     unsigned char *tiles = smem + rows * TILE_N * sizeof(float);
+    if (CHOOSES) down_route(p, id, weight);
     for (int i = warp; i < items; i += warps) {
-        const block_of b = down_item(p, i, count);
+        const block_of b = down_item<CHOOSES>(p, i, count, id);
         const uint8_t *from = unit_at(view_of(p.seg[0], b.expert), blockIdx.x, 0, W::BYTES);
         for (int j = 16 * lane; j < bytes; j += 512)
             copy_16(shared_at(tiles) + i * bytes + j, from + j);
@@ -97,46 +121,70 @@ __global__ void __launch_bounds__(32 * DOWN_WARPS)
     float old = 0, shared_weight = 0;
     if (adds && s.acc) old = s.y[(size_t)row * s.rs + at];
     if (adds && s.gate) shared_weight = 1.0f / (1.0f + expf(-s.gate[(size_t)row * s.gate_rs]));
-    for (int i = 0; adds && i < s.K; i++)
+    for (int i = 0; adds && !CHOOSES && i < s.K; i++)
         asm volatile("prefetch.global.L1 [%0];" ::"l"(s.w + row * s.K + i));
     wait_for_previous_kernel();
     if (W::TABLE) __syncthreads();
     for (int i = warp; i < items; i += warps) {
-        const block_of b = down_item(p, i, count);
+        const block_of b = down_item<CHOOSES>(p, i, count, id);
         const float scale = scale_of<W>(p.seg[0], b.expert);
         float sum[4];
         copy_wait<0>();
         __syncwarp();
-        down_tile<W>(sum, p, b, tiles + i * bytes, lane);
+        down_tile<W, CHOOSES>(sum, p, b, tiles + i * bytes, lane);
 #pragma unroll
         for (int q = 0; q < 4; q++) {
             const int tok = 2 * t + (q & 1);
-            if (tok < b.n) part[row_y(p, b, tok) * TILE_N + g + 8 * (q >> 1)] = sum[q] * scale;
+            if (tok < b.n)
+                part[row_y<CHOOSES>(p, b, tok) * TILE_N + g + 8 * (q >> 1)] = sum[q] * scale;
         }
     }
     __syncthreads();
-    if (adds) s.y[(size_t)row * s.rs + at] = down_sum(s, part + o, row, shared_weight, old);
+    if (adds)
+        s.y[(size_t)row * s.rs + at] =
+            down_sum(s, CHOOSES ? weight : s.w, part + o, row, shared_weight, old);
+}
+
+/* Shared memory of a block. */
+static inline size_t down_bytes(const ft_product *p, int unit, int items)
+{
+    return (size_t)((items + p->shared_blocks) * p->seg[0].w.units * unit) +
+           sizeof(float) * TILE_N * (size_t)(p->sum.T * (p->sum.K + p->shared_blocks));
+}
+
+/* Whether the weights of all experts, in units of so many bytes, fit into shared memory. */
+static inline bool down_fits(const ft_cuda *c, const ft_product *p, int unit, int tokens, int items)
+{
+    const int all = items + p->shared_blocks;
+    if (!short_type(unit) || !p->sum.y || !p->item_old || tokens != 8 || all > DOWN_ITEMS ||
+        p->sum.T > 8)
+        return false;
+    const int warps = (int)ft_blocks((size_t)all, ft_blocks((size_t)all, DOWN_WARPS));
+    return down_bytes(p, unit, items) + DOWN_STATIC <= c->smem && 32 * warps >= TILE_N * p->sum.T;
+}
+
+template <class W, bool CHOOSES>
+static void down_launch(ft_cuda *c, const ft_product *p, unsigned warps, size_t bytes)
+{
+    static uint64_t used;
+    static_assert((int)sizeof(uint16_t) * W::TABLE + 8 * DOWN_CHOICES <= DOWN_STATIC, "table");
+    if (ft_cuda_first_use(c, &used))
+        ft_cuda_shared(c, (const void *)product_down<W, CHOOSES>, (int)c->smem - DOWN_STATIC);
+    FT_LAUNCH_NEXT(c, (product_down<W, CHOOSES>), ft_blocks((size_t)p->seg[0].w.n, TILE_N),
+                   32 * warps, bytes, *p);
 }
 
 /* Launches it, if the weights of all experts fit into shared memory. */
 template <class W> static bool down_rows(ft_cuda *c, ft_product *p, int tokens, int items)
 {
-    static uint64_t used;
-    const int all = items + p->shared_blocks, units = p->seg[0].w.units;
-    if (!p->sum.y || !p->item_old || tokens != 8 || all > DOWN_ITEMS || p->sum.T > 8) return false;
-    const int rounds = (int)ft_blocks((size_t)all, DOWN_WARPS);
-    const int warps = (int)ft_blocks((size_t)all, (size_t)rounds);
-    const size_t bytes =
-        (size_t)(all * units * W::BYTES) +
-        sizeof(float) * TILE_N * (size_t)(p->sum.T * (p->sum.K + p->shared_blocks));
-    if (bytes + sizeof(uint16_t) * W::TABLE > c->smem || 32 * warps < TILE_N * p->sum.T)
-        return false;
-    if (ft_cuda_first_use(c, &used))
-        ft_cuda_shared(c, (const void *)product_down<W>,
-                       (int)(c->smem - sizeof(uint16_t) * W::TABLE));
+    if (!down_fits(c, p, W::BYTES, tokens, items)) return false;
+    const size_t all = (size_t)(items + p->shared_blocks);
+    const unsigned warps = ft_blocks(all, ft_blocks(all, DOWN_WARPS));
+    if (p->logits.p)
+        down_launch<W, true>(c, p, warps, down_bytes(p, W::BYTES, items));
+    else
+        down_launch<W, false>(c, p, warps, down_bytes(p, W::BYTES, items));
     p->summed = true;
-    FT_LAUNCH_NEXT(c, product_down<W>, ft_blocks((size_t)p->seg[0].w.n, TILE_N),
-                   (unsigned)(32 * warps), bytes, *p);
     return true;
 }
 

@@ -14,6 +14,7 @@
  *   product_short few rows and at most eight units of columns: a warp computes all parts of a
  *                       tile.
  *   product_down the down projections of experts of few rows, and the sum of their results.
+ *                       For one row this kernel and product_split can choose the experts.
  *   product_listed, product_listed_short experts with up to eight rows each (9.0 and newer): a warp
  *                       computes all parts of its tiles, one after the other.
  *   product_rows_wgmma many rows: a warpgroup has 4 tiles of weights and 64 or 128 rows of
@@ -31,6 +32,7 @@
 #define FT_DEV_CUDA_PRODUCT_CUH
 
 #include "dev/cuda/mma.cuh"
+#include "dev/cuda/product/route.cuh"
 #include "dev/cuda/product/weights_low.cuh"
 #include "dev/cuda/spans.cuh"
 
@@ -61,14 +63,22 @@ typedef struct ft_item {
     int32_t expert, first, n;
 } ft_item;
 
+/* The logits of the router for one row, for kernels that choose the experts themselves. */
+typedef struct ft_logits {
+    const float *p; /* NULL: they are chosen */
+    int E;
+} ft_logits;
+
 /* What the results of experts are added to: row t of y gets the sum over i < K of w[t K + i] times
  * row t K + i of the results, in this order, after sigmoid(gate[t]) times row T K + t, that of the
  * shared expert. */
 typedef struct ft_expert_sum {
     float *y; /* NULL: they are not added here */
     int rs, K, T;
-    bool acc;              /* y += */
-    const float *w, *gate; /* gate: NULL without a shared expert */
+    bool acc;    /* y += */
+    int32_t *id; /* the choices, ... */
+    float *w;
+    const float *gate; /* NULL without a shared expert */
     int gate_rs;
 } ft_expert_sum;
 
@@ -95,6 +105,7 @@ typedef struct ft_product {
     int shared_x, shared_y; /* ...and the index of its first row in x and y */
     bool item_old; /* the items were computed before the previous kernel (wait_then_start_next) */
     int list_div;  /* an entry of the list is row entry / list_div of x, and row entry of y */
+    ft_logits logits;  /* item i is choice i of the row; there is no list */
     ft_expert_sum sum; /* for kernels that can add the results... */
     bool summed;       /* ...which set this in the argument of ft_product_run */
 } ft_product;
@@ -178,6 +189,8 @@ struct block_of {
     int n;             /* rows */
 };
 
+/* CHOOSES: item i is choice i of one row (p.logits); there is no list. */
+template <bool CHOOSES = false>
 __device__ __forceinline__ bool find_block(const ft_product &p, int tokens, int bx, int by,
                                            block_of &b)
 {
@@ -198,6 +211,12 @@ __device__ __forceinline__ bool find_block(const ft_product &p, int tokens, int 
         b.n = min(tokens, p.shared_T - b.first);
         return true;
     }
+    if (CHOOSES) {
+        b.expert = nth_expert(p.logits.p, p.logits.E, y);
+        b.first = y;
+        b.n = 1;
+        return true;
+    }
     const int count = __ldg(p.n_item);
     const ft_item it = p.item[y]; /* there is memory for as many as the grid has */
     if (y >= count) return false;
@@ -208,17 +227,20 @@ __device__ __forceinline__ bool find_block(const ft_product &p, int tokens, int 
 }
 
 /* Row of x, and of y, for row i of a block; -1 beyond its last row. */
+template <bool CHOOSES = false>
 __device__ __forceinline__ int row_x(const ft_product &p, const block_of &b, int i)
 {
     if (i >= b.n) return -1;
     if (b.expert < 0) return p.shared_x + b.first + i;
+    if (CHOOSES) return b.first / p.list_div;
     return p.item ? __ldg(p.list + b.first + i) / p.list_div : b.first + i;
 }
 
+template <bool CHOOSES = false>
 __device__ __forceinline__ int row_y(const ft_product &p, const block_of &b, int i)
 {
     if (b.expert < 0) return p.shared_y + b.first + i;
-    return p.item ? __ldg(p.list + b.first + i) : b.first + i;
+    return p.item && !CHOOSES ? __ldg(p.list + b.first + i) : b.first + i;
 }
 
 __device__ __forceinline__ ft_wview view_of(const ft_seg &s, int expert)
@@ -442,7 +464,7 @@ __device__ __forceinline__ void find_tiles(const uint8_t *(&at)[MT], const ft_pr
 }
 
 /* Adds the parts in their order and stores the results. c: this warp's part. */
-template <class W, int MT, int NT>
+template <class W, int MT, int NT, bool CHOOSES = false>
 __device__ __forceinline__ void add_parts(const ft_product &p, const block_of &b,
                                           const float (&c)[MT][NT][4], unsigned char *smem,
                                           float *mine, int parts)
@@ -475,7 +497,7 @@ __device__ __forceinline__ void add_parts(const ft_product &p, const block_of &b
                 sum += *(const float *)part;
                 up += *(const float *)(part + far);
             }
-            const int row = row_y(p, b, 8 * i + tok);
+            const int row = row_y<CHOOSES>(p, b, 8 * i + tok);
             if (p.glu)
                 put_pair(p, row, b.at * 8 * MT + o, sum * s0, up * s1);
             else
@@ -531,7 +553,7 @@ __device__ __forceinline__ void multiply_part(float (&c)[MT][NT][4], const ft_pr
     }
 }
 
-template <class W, int MT, int NT>
+template <class W, int MT, int NT, bool CHOOSES>
 __global__ void __launch_bounds__(32 * SPLIT_WARPS, split_blocks(W::BYTES, NT))
     product_split(const __grid_constant__ ft_product p)
 {
@@ -544,7 +566,7 @@ __global__ void __launch_bounds__(32 * SPLIT_WARPS, split_blocks(W::BYTES, NT))
     const bool is_shared = p.item && (int)blockIdx.y < p.shared_blocks;
     if (p.item && !p.item_old && !is_shared)
         wait_then_start_next(); /* the items were computed by the previous kernel */
-    if (!find_block(p, 8 * NT, blockIdx.x, blockIdx.y, b)) return;
+    if (!find_block<CHOOSES>(p, 8 * NT, blockIdx.x, blockIdx.y, b)) return;
     const int units = b.s->w.units, per = part_units(units), parts = (units + per - 1) / per;
     const int u0 = warp * per, n = min(units, u0 + per) - u0; /* units of this part */
 
@@ -567,11 +589,11 @@ __global__ void __launch_bounds__(32 * SPLIT_WARPS, split_blocks(W::BYTES, NT))
 #pragma unroll
     for (int i = 0; i < NT; i++)
         x[i] = (const char *)p.x + (size_t)u0 * ((uint32_t)p.x_T * 128) +
-               (128 * row_x(p, b, min(8 * i + g, b.n - 1)) + word);
+               (128 * row_x<CHOOSES>(p, b, min(8 * i + g, b.n - 1)) + word);
     float c[MT][NT][4] = {};
     if (W::TABLE) __syncthreads();
     multiply_part<W, MT, NT>(c, p, at, x, ring, n, b.n - 1);
-    add_parts<W, MT, NT>(p, b, c, smem, (float *)ring, parts);
+    add_parts<W, MT, NT, CHOOSES>(p, b, c, smem, (float *)ring, parts);
 }
 
 #include "dev/cuda/product/rows_wgmma.cuh"
@@ -582,15 +604,15 @@ __global__ void __launch_bounds__(32 * SPLIT_WARPS, split_blocks(W::BYTES, NT))
 
 /* ---- launch ---- */
 
-template <class W, int MT, int NT>
+template <class W, int MT, int NT, bool CHOOSES = false>
 static void split_launch(ft_cuda *c, const ft_product *p, dim3 grid)
 {
     static uint64_t wide;
     const int bytes = has_large_smem(c->cc) ? (int)split_shape<W, MT, true>::BYTES
                                             : (int)split_shape<W, MT, false>::BYTES;
     if (ft_cuda_first_use(c, &wide))
-        ft_cuda_shared(c, (const void *)product_split<W, MT, NT>, bytes);
-    FT_LAUNCH_NEXT(c, (product_split<W, MT, NT>), grid, 32 * SPLIT_WARPS, bytes, *p);
+        ft_cuda_shared(c, (const void *)product_split<W, MT, NT, CHOOSES>, bytes);
+    FT_LAUNCH_NEXT(c, (product_split<W, MT, NT, CHOOSES>), grid, 32 * SPLIT_WARPS, bytes, *p);
 }
 
 /* The number of tiles above which registers or shared memory limit the occupancy. */
@@ -610,8 +632,8 @@ static void split_rows(ft_cuda *c, const ft_product *p, dim3 grid, int tokens)
 
 /* Tiles of weights per block of product_split. Each block has a start-up cost and reads the rows
  * again; but every multiprocessor must have work. */
-template <class W>
-static int split_tile_count(const ft_cuda *c, const ft_product *p, int tokens, int items)
+static inline int split_tile_count(const ft_cuda *c, const ft_product *p, int unit, int tokens,
+                                   int items)
 {
     const int units = p->seg[0].w.units;
     size_t tiles = 0; /* in total */
@@ -619,12 +641,21 @@ static int split_tile_count(const ft_cuda *c, const ft_product *p, int tokens, i
     if (p->item) tiles *= (size_t)items;
     const size_t each = tiles / (size_t)c->sms; /* per multiprocessor */
     if (tokens >= 32) return 2;
-    if (most_tiles(W::BYTES) == 4 &&
+    if (most_tiles(unit) == 4 &&
         (tokens == 16 ? each >= 16 : (units <= 8 && each >= 4) || (p->item && each >= 24)))
         return 4;
-    const bool wide = W::BYTES > 2000; /* a block of these has enough work with one tile */
+    const bool wide = unit > 2000; /* a block of these has enough work with one tile */
     return p->glu || (tokens == 16 && !wide && each >= 2) || each >= (units <= 32 ? 3u : 6u) ? 2
                                                                                              : 1;
+}
+
+/* Whether product_split can choose the experts of one row: gate and up of types with units of so
+ * many bytes. */
+static inline bool split_chooses(const ft_cuda *c, const ft_product *p, int unit, int tokens,
+                                 int items)
+{
+    return p->glu && p->T == 1 && tokens == 8 && short_type(unit) &&
+           split_tile_count(c, p, unit, tokens, items) == 2;
 }
 
 template <class S> static void rows_launch(ft_cuda *c, const ft_product *p, dim3 grid)
@@ -721,7 +752,7 @@ template <class W> static void product_launch(ft_cuda *c, ft_product *p, int tok
     if constexpr (W::HALF)
         if (f16_rows<W>(c, p, tokens)) return;
     if (!p->wide) tokens = FT_MIN(tokens, 64);
-    const int mt = p->wide ? ROWS_TILES : split_tile_count<W>(c, p, tokens, items);
+    const int mt = p->wide ? ROWS_TILES : split_tile_count(c, p, W::BYTES, tokens, items);
     const dim3 grid = product_grid(p, mt, tokens, items);
     if (p->glu) p->n_seg = 1;
     if (p->wide && p->item) {
@@ -738,6 +769,8 @@ template <class W> static void product_launch(ft_cuda *c, ft_product *p, int tok
         split_launch<W, 2, 4>(c, p, grid);
     } else if (mt == 4) {
         split_rows<W, most_tiles(W::BYTES)>(c, p, grid, tokens);
+    } else if (p->logits.p) {
+        if constexpr (short_type(W::BYTES)) split_launch<W, 2, 1, true>(c, p, grid);
     } else if (mt == 2) {
         split_rows<W, 2>(c, p, grid, tokens);
     } else {
