@@ -145,8 +145,9 @@ static void request(CURL *h, ft_rng *rng)
     const CURLcode rc = curl_easy_perform(h);
     curl_easy_getinfo(h, CURLINFO_RESPONSE_CODE, &status);
     if (rc || status != 200 || !r.stopped) {
-        fprintf(stderr, "clients: %s: %s, status %ld, %.300s\n", to, curl_easy_strerror(rc), status,
-                ft_buf_z(&r.raw));
+        const size_t shown = FT_MIN(r.raw.len, 300); /* the end has the error */
+        fprintf(stderr, "clients: %s: %s, status %ld, %zu bytes that end with: %s\n", to,
+                curl_easy_strerror(rc), status, r.raw.len, ft_buf_z(&r.raw) + r.raw.len - shown);
         atomic_fetch_add(&failures, 1);
     } else {
         atomic_fetch_add(&responses, 1);

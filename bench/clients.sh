@@ -5,7 +5,7 @@
 # DEVICE is foretoken's --device (default: its own choice), BUILD the build folder, RUNS the number of interleaved runs.
 set -eu
 model=$1 peer=${2:-} streams=${3:-64,128} seconds=${4:-30} words=${5:-200} tokens=${6:-128} build=${BUILD:-build}
-context=$((3 * words + 2 * tokens + 64))
+context=$((8 * words + 2 * tokens + 64)) # synthetic files have up to five tokens per word
 dir=$(mktemp -d) pid=
 trap '[ -z "$pid" ] || kill "$pid" 2>/dev/null || true; rm -rf "$dir"' EXIT
 measure() { # name, streams, command
