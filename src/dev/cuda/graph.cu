@@ -159,6 +159,7 @@ void ft_cuda_commit(ft_dev *d)
 {
     ft_cuda *c = (ft_cuda *)d;
     if (!c->capturing) return;
+    ft_cuda_route_now(c); /* what follows on another device may read the choice */
     ft_cuda_graph *g = c->capture_to;
     cudaGraph_t graph = NULL;
     c->capturing = false;
