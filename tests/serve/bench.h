@@ -99,4 +99,29 @@ static inline const char *ask(const char *more, const char *say)
         assert_string_equal(found_ ? found_ : "(nothing)", wanted);                                \
     } while (0)
 
+/* The defaults, on a free port. */
+static inline void usual(ft_serve_params *p)
+{
+    ft_serve_defaults(p);
+    p->port = 0;
+}
+
+/* A connection on which text was sent. */
+static inline int send_text(const char *text)
+{
+    const int fd = client_connect(port);
+    assert_true(fd >= 0 && client_puts(fd, text));
+    return fd;
+}
+
+/* POST if there is a body, else GET. */
+static inline void assert_status(const char *path, const char *headers, const char *body, int want)
+{
+    client_response r = client_call(port, body ? "POST" : "GET", path, headers, body);
+    if (r.status != want)
+        fail_msg("%s with %s: found %d %s, wanted %d", path, headers ? headers : "no headers",
+                 r.status, ft_buf_z(&r.body), want);
+    client_release(&r);
+}
+
 #endif
