@@ -15,12 +15,6 @@
     "\"role\":"                                                                                    \
     "\"user\",\"content\":\"say" how ":" what "\"}]}"
 
-static void usual(ft_serve_params *p)
-{
-    ft_serve_defaults(p);
-    p->port = 0;
-}
-
 /* Waits until the model has this many responses running, with a generous time limit. */
 static bool busy_becomes(int n)
 {
