@@ -3,6 +3,7 @@
  * listening socket from the epoll set of a thread; if they do it at the same time, for instance
  * when a server with as many connections as it may have is told to end, it aborts the process. */
 #define _GNU_SOURCE
+#include "base/clock.h"
 #include "base/mem.h"
 #include "serve/server.h"
 
@@ -12,7 +13,6 @@
 #include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -45,13 +45,9 @@ static bool wait_for(int listen_fd, int end_fd, int ms)
  * registered in the order in which they arrived: limits close the oldest ones first. */
 static void give(ft_server *s, int fd, const struct sockaddr *address, socklen_t n)
 {
-    struct timespec until;
     while (!sem_trywait(&s->started)) continue; /* of connections that were waited for in vain */
     if (MHD_add_connection(s->daemon, fd, address, n) != MHD_YES) return; /* it has closed fd */
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += START_MS * 1000000L;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
+    const struct timespec until = ft_deadline(CLOCK_MONOTONIC, START_MS);
     while (sem_clockwait(&s->started, CLOCK_MONOTONIC, &until) < 0 && errno == EINTR) continue;
 }
 

@@ -504,11 +504,7 @@ static bool any_idle_limit(const ft_models *m)
 
 static void wait_for_change(ft_models *m)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    t.tv_nsec += 100 * 1000 * 1000;
-    t.tv_sec += t.tv_nsec / 1000000000;
-    t.tv_nsec %= 1000000000;
+    const struct timespec t = ft_deadline(CLOCK_REALTIME, 100);
     if (any_idle_limit(m))
         pthread_cond_timedwait(&m->change, &m->s->lock, &t);
     else

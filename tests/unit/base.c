@@ -1,6 +1,7 @@
 /* tests/unit/base.c - src/base: numbers, strings, buffers, files, threads. */
 #define _GNU_SOURCE
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/dict.h"
 #include "base/file.h"
 #include "base/half.h"
@@ -370,9 +371,22 @@ static void type_table_is_consistent(void **state)
     assert_int_equal(ft_type_row(FT_Q4_K, 512), 288);
 }
 
+static void deadlines(void **state)
+{
+    (void)state;
+    for (int ms = 0; ms < 4000; ms += 333) {
+        const int64_t before = ft_now_ns();
+        const struct timespec t = ft_deadline(CLOCK_MONOTONIC, ms);
+        const int64_t at = (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+        assert_in_range(t.tv_nsec, 0, 999999999);
+        assert_in_range(at, before + ms * INT64_C(1000000), ft_now_ns() + ms * INT64_C(1000000));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(deadlines),
         cmocka_unit_test(messages_have_no_control_characters),
         cmocka_unit_test(f16_round_trips_every_value),
         cmocka_unit_test(f16_rounds_to_nearest_even),
