@@ -6,7 +6,7 @@
 
 void ft_queue_defaults(ft_queue_params *p)
 {
-    *p = (ft_queue_params){.waiting = 256, .step_ms = 50, .prefix_bytes = (uint64_t)8 << 30};
+    *p = (ft_queue_params){.waiting = 256, .step_ms = 150, .prefix_bytes = (uint64_t)8 << 30};
 }
 
 ft_status ft_llm_start(ft_llm *m, const ft_queue_params *p, ft_err *err)

@@ -59,10 +59,10 @@ const ft_param ft_opts_serve[] = {
     {.name = "max-step-ms",
      FT_IS_FLOAT("X", 0, 1e6),
      SERVER,
-     .def = "50",
+     .def = "150",
      .unit = "ms",
-     .help = "maximum time by which a step of prompt processing delays running responses, in ms "
-             "(0: no limit)"},
+     .help = "maximum time of a step that processes prompts while responses are generated, in ms; "
+             "with few prompts waiting such steps are shorter (0: no limit)"},
     {.name = "timeout",
      .aliases = "-to",
      FT_IS_INT("S", 1, 1 << 24),

@@ -14,12 +14,13 @@ static void keep_hidden(const ft_engine *e, const ft_slot *s, ft_rowset *w, int 
 }
 
 /* Cells for this window and for the scratch rows of the next one's drafts. */
-static bool response_room(ft_engine *e, ft_slot *s)
+static void response_room(ft_engine *e, ft_slot *s)
 {
     const int n = 1 + s->draft.n, left = e->p.ctx - slot_len(s);
-    if (left >= n) return ft_preempt_reserve(s, FT_MIN(left, n + e->p.draft_max + 1));
-    ft_slot_end(s, FT_FINISH_CONTEXT);
-    return false;
+    if (left >= n)
+        ft_preempt_reserve(s, FT_MIN(left, n + e->p.draft_max + 1));
+    else
+        ft_slot_end(s, FT_FINISH_CONTEXT);
 }
 
 static void response_rows(ft_engine *e, ft_slot *s, ft_rowset *w)
@@ -104,9 +105,8 @@ static bool responses_now(const ft_slot *s)
 }
 
 /* Room is made in the order of arrival, before anyone has rows. */
-static int reserve_responses(ft_engine *e)
+static void reserve_responses(ft_engine *e)
 {
-    int n = 0;
     for (uint64_t after = 0;;) {
         ft_slot *next = NULL;
         for (int i = 0; i < e->p.slots; i++) {
@@ -114,9 +114,9 @@ static int reserve_responses(ft_engine *e)
             if (responses_now(s) && s->arrival > after && (!next || s->arrival < next->arrival))
                 next = s;
         }
-        if (!next) return n;
+        if (!next) return;
         after = next->arrival;
-        n += response_room(e, next);
+        response_room(e, next);
     }
 }
 
@@ -158,13 +158,13 @@ bool ft_batch_fill(ft_engine *e)
     ft_rowset *w = ft_runner_rows(e->runner);
     for (int i = 0; i < e->p.slots; i++) e->slot[i].rows.n = 0;
     ft_preempt_restore(e);
-    const int responses = reserve_responses(e);
+    reserve_responses(e);
     for (int i = 0; i < e->p.slots; i++)
         if (responses_now(&e->slot[i])) response_rows(e, &e->slot[i], w);
     e->rows_now = w->T;
     e->score_left = e->p.score_rows;
     /* One chunk always fits: the buffers of a step have rows for every response beside p.rows. */
-    prompts(e, w, FT_MIN(FT_MAX(e->p.rows - w->T, FT_CHUNK_ROWS), ft_prefill_rows(e, responses)));
+    prompts(e, w, FT_MIN(FT_MAX(e->p.rows - w->T, FT_CHUNK_ROWS), ft_prefill_rows(e, w->T)));
     e->pure = w->T == e->rows_now;
     e->prefill.rows = w->T - e->rows_now;
     return w->T > 0;

@@ -6,36 +6,54 @@
 #include <limits.h>
 #include <math.h>
 
-/* A step with a prompt may take this many times as long as one without: responses then still come
- * at a prefill that a reader does not notice. */
-static const double slower = 2.5;
+/* Each prompt that waits may add this many times the duration of a step without prompts: with one
+ * prompt readers hardly notice it, and with many none of them waits long for its first token. */
+static const double per_prompt = 1.5;
 
 void ft_engine_limit_step(ft_engine *e, double ms)
 {
     e->prefill = (ft_prefill_budget){.limit_s = ms * 1e-3};
 }
 
-/* What a step may take beyond the rows of its responses. */
-static double spare_time(const ft_prefill_budget *p)
+static int waiting_prompts(const ft_engine *e)
 {
-    double limit = p->limit_s;
-    if (p->plain_s > 0) limit = FT_MIN(limit, slower * p->plain_s);
-    return limit - p->plain_s - p->images_s;
+    int n = 0;
+    for (int i = 0; i < e->p.slots; i++)
+        n += e->slot[i].state == SLOT_PREFILL && !e->slot[i].swapped;
+    return n;
 }
 
-int ft_prefill_rows(const ft_engine *e, int responses)
+/* The time of a step with so many response rows and no prompt. While every step has prompts, that
+ * is not measured: the rows' share of such steps is the least it can be. */
+static double plain_time(const ft_prefill_budget *p, int rows)
+{
+    return FT_MAX(p->plain_s, rows * p->row_s);
+}
+
+/* What a step may take. */
+static double step_time(const ft_engine *e, double plain)
+{
+    const ft_prefill_budget *p = &e->prefill;
+    if (plain <= 0) return p->limit_s;
+    return FT_MIN(p->limit_s, plain * (1 + per_prompt * waiting_prompts(e)));
+}
+
+int ft_prefill_rows(const ft_engine *e, int response_rows)
 {
     const ft_prefill_budget *p = &e->prefill;
     const int least = p->images_s > 0 ? 0 : FT_CHUNK_ROWS;
-    if (!responses || p->limit_s <= 0) return INT_MAX;
+    if (!response_rows || p->limit_s <= 0) return INT_MAX;
     if (p->row_s <= 0) return least; /* to learn what it takes */
-    const double n = spare_time(p) / p->row_s;
+    const double left = step_time(e, plain_time(p, response_rows)) - p->images_s;
+    const double n = left / p->row_s - response_rows;
     return n < FT_CHUNK_ROWS ? least : n > 1e6 ? INT_MAX : (int)n;
 }
 
 double ft_prefill_image_time(const ft_engine *e, int responses)
 {
-    return !responses || e->prefill.limit_s <= 0 ? HUGE_VAL : FT_MAX(0, spare_time(&e->prefill));
+    const ft_prefill_budget *p = &e->prefill;
+    if (!responses || p->limit_s <= 0) return HUGE_VAL;
+    return FT_MAX(0, step_time(e, p->plain_s) - p->plain_s);
 }
 
 /* Follows what is measured, quickly at first. */
@@ -44,12 +62,11 @@ static void follow(double *to, double x)
     *to += *to > 0 ? 0.2 * (x - *to) : x;
 }
 
-void ft_prefill_record(ft_engine *e, int responses, double seconds)
+void ft_prefill_record(ft_engine *e, int response_rows, double seconds)
 {
     ft_prefill_budget *p = &e->prefill;
     seconds -= p->images_s;
-    if (!p->rows && responses) follow(&p->plain_s, seconds);
-    if (p->rows < FT_CHUNK_ROWS / 2) return; /* too few to tell */
-    const double prompt = seconds - (responses ? p->plain_s : 0);
-    if (prompt > 0) follow(&p->row_s, prompt / p->rows);
+    if (!response_rows) return;
+    if (!p->rows) follow(&p->plain_s, seconds);
+    if (p->rows >= FT_CHUNK_ROWS / 2) follow(&p->row_s, seconds / (p->rows + response_rows));
 }

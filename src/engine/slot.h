@@ -103,7 +103,7 @@ struct ft_slot {
 typedef struct ft_prefill_budget {
     double limit_s;   /* maximum time of such a step; 0: no limit */
     double plain_s;   /* recent time of a step without prompt rows; 0: not measured yet */
-    double row_s;     /* additional time per prompt row; 0: not measured yet */
+    double row_s;     /* recent time per row of steps with both; 0: not measured yet */
     int rows;         /* prompt rows of this step */
     double images_s;  /* time that this step has spent on encoding images */
     bool images_last; /* the previous step encoded images */
@@ -263,11 +263,11 @@ ft_status ft_images_load(const ft_slot *s, int row, int cell, int n, ft_err *err
 void ft_images_rows(const ft_slot *s, ft_rowset *w, int row, int cell, int n, bool head);
 int ft_images_chunk(const ft_slot *s, int at, int n, int most);
 
-/* engine/prefill_budget.c */
-int ft_prefill_rows(const ft_engine *e,
-                    int responses); /* maximum number of prompt rows in this step */
-double ft_prefill_image_time(const ft_engine *e, int responses); /* seconds, for images */
-void ft_prefill_record(ft_engine *e, int responses, double seconds);
+/* engine/prefill_budget.c: maximum number of prompt rows in this step; seconds for images; and what
+ * a step took. */
+int ft_prefill_rows(const ft_engine *e, int response_rows);
+double ft_prefill_image_time(const ft_engine *e, int responses);
+void ft_prefill_record(ft_engine *e, int response_rows, double seconds);
 
 /* engine/batch.c: fills the rows of this step's trunk pass. false: no slot has any. */
 bool ft_batch_fill(ft_engine *e);
