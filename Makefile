@@ -279,7 +279,8 @@ check: deps
 tests: $(TEST_BIN)
 MPI_TESTS := $(addprefix $(BUILD)/mpi/,foretoken drafting ending split lora pipeline rank_prefix images)
 VK_TESTS  := $(if $(VK_LIBS),$(if $(SAN)$(VULKAN),,$(if $(shell command -v $(GLSLANG) 2>/dev/null),$(addprefix $(BUILD)/vk/,foretoken plain delta draw))))
-check-build: all $(TEST_BIN) $(FUZZ_REPLAY) $(BUILD)/bench/page $(BUILD)/bench/long $(BUILD)/bench/context $(BUILD)/bench/drafting $(if $(findstring FT_HAVE_CURL=1,$(ALL_CPPFLAGS)),$(BUILD)/bench/clients) $(if $(MPI_LIBS),$(if $(SAN),,$(MPI_TESTS))) $(VK_TESTS)
+# $(BUILD)/cross/lora: whether op tests link without other libraries, as check-cross needs it.
+check-build: all $(TEST_BIN) $(FUZZ_REPLAY) $(BUILD)/cross/lora $(BUILD)/bench/page $(BUILD)/bench/long $(BUILD)/bench/context $(BUILD)/bench/drafting $(if $(findstring FT_HAVE_CURL=1,$(ALL_CPPFLAGS)),$(BUILD)/bench/clients) $(if $(MPI_LIBS),$(if $(SAN),,$(MPI_TESTS))) $(VK_TESTS)
 # The program and some op tests with Vulkan, for tests/cli/vulkan.sh: src/dev/vulkan, and one source
 # file that differs.
 $(BUILD)/vk/open.o: src/dev/open.c $(BUILD)/flags
@@ -312,24 +313,27 @@ DEV     ?= cpu
 check-ops: $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/ops/*.c))
 	@for t in $^; do $$t --dev $(DEV) $(if $(BENCH),--bench) || exit 1; done
 # Kernels that this machine cannot run, under qemu's user mode: those of the other architecture,
-# compiled by its compiler (the op tests need no library but libc), and on Arm those that need i8mm.
-# AVX-512 and AMX are tested on machines that have them.
+# compiled by its compiler (the op tests need no library but libc; xxhash is inlined), and on Arm
+# those that need i8mm. AVX-512 and AMX are tested on machines that have them.
 OTHER    := $(if $(filter x86_64,$(ARCH)),aarch64,x86_64)
-DEV_OBJ  := $(filter $(BUILD)/src/base/% $(BUILD)/src/quant/% $(BUILD)/src/dev/%,$(LIB_OBJ))
+DEV_OBJ  := $(filter $(BUILD)/src/base/% $(BUILD)/src/quant/% $(BUILD)/src/dev/% $(BUILD)/src/tools/synth_blocks.o,$(LIB_OBJ))
 OPS_NAMES := $(patsubst tests/ops/%.c,%,$(wildcard tests/ops/*.c))
 check-cross:
 	@scripts/deps.sh cross
-	@$(MAKE) --no-print-directory $(ALL_CORES) CC=$(OTHER)-linux-gnu-gcc BUILD=build-$(OTHER) DEPS=none MISSING= cross-build
+	@$(MAKE) --no-print-directory $(ALL_CORES) CC=$(OTHER)-linux-gnu-gcc BUILD=build-$(OTHER) DEPS=none MISSING= CPPFLAGS=-DXXH_INLINE_ALL cross-build
 	@for t in $(OPS_NAMES); do echo "$(OTHER) $$t"; qemu-$(OTHER) -L /usr/$(OTHER)-linux-gnu -cpu max build-$(OTHER)/cross/$$t --dev cpu || exit 1; done
 ifeq ($(ARCH),aarch64)
 	@$(MAKE) --no-print-directory $(ALL_CORES) $(BUILD)/tests/ops/linear
 	@echo 'i8mm linear'; qemu-aarch64 -cpu max $(BUILD)/tests/ops/linear --dev cpu
 endif
 cross-build: $(OPS_NAMES:%=$(BUILD)/cross/%)
-$(BUILD)/cross/%: tests/ops/%.c $(DEV_OBJ) $(wildcard tests/*.h) $(BUILD)/flags
+$(BUILD)/cross/dev.a: $(DEV_OBJ)
 	@mkdir -p $(@D)
+	@rm -f $@
+	@$(AR) rcs $@ $^
+$(BUILD)/cross/%: tests/ops/%.c $(BUILD)/cross/dev.a $(wildcard tests/*.h) $(BUILD)/flags
 	@echo '  test $<'
-	@$(COMPILE) -Itests $(ALL_LDFLAGS) $< $(DEV_OBJ) -lm -lpthread -o $@
+	@$(COMPILE) -Itests $(ALL_LDFLAGS) $< $(BUILD)/cross/dev.a $(if $(findstring XXH_INLINE_ALL,$(CPPFLAGS)),,-lxxhash) -lm -lpthread -o $@
 
 FUZZ    ?= $(FUZZ_SRC:fuzz/%.c=%)
 SECONDS ?= 60
