@@ -82,8 +82,8 @@ INLINE void scales_of(const x86_format f, scales *s, const unsigned char *w, int
     }
 }
 
-/* With few columns memory is the limit: AVX-512 fetches what it will read this many bytes ahead. */
-enum { FETCHES = (int)W == (int)PACK_ROWS, FEW_COLS = 4, AHEAD = 4096 };
+/* With few columns memory is the limit: what will be read is fetched this many bytes ahead. */
+enum { AHEAD = 4096 };
 
 INLINE void fetch_ahead(const unsigned char *p, const int bytes)
 {
@@ -103,7 +103,7 @@ INLINE void packed_rows(const x86_format f, float *const *y, int o, const unsign
     UNROLL for (int c = 0; c < n; c++) acc[c] = f_zero();
     for (int b = 0; b < k / 32; b++, p += x86_plane_bytes(f.plane)) {
         vi sum[PACKED_COLS];
-        if (FETCHES && n <= FEW_COLS) fetch_ahead(p, (int)x86_plane_bytes(f.plane));
+        if (at == 0) fetch_ahead(p, (int)x86_plane_bytes(f.plane));
         scales_of(f, &s, w, b, at);
         UNROLL for (int h = 0; h < 2; h++)
         {

@@ -11,6 +11,10 @@
         if (PACKED_COLS > 4)                                                                       \
             for (; n >= PACKED_COLS; n -= PACKED_COLS, y += PACKED_COLS, x += PACKED_COLS)         \
                 packed(x86_##name, y, w, group, rows, k, x, PACKED_COLS);                          \
+        if (PACKED_COLS > 4 && n == 5) packed(x86_##name, y, w, group, rows, k, x, 5);             \
+        if (PACKED_COLS > 4 && n == 6) packed(x86_##name, y, w, group, rows, k, x, 6);             \
+        if (PACKED_COLS > 4 && n == 7) packed(x86_##name, y, w, group, rows, k, x, 7);             \
+        if (PACKED_COLS > 4 && n > 4) return;                                                      \
         for (; n >= 4; n -= 4, y += 4, x += 4) packed(x86_##name, y, w, group, rows, k, x, 4);     \
         if (n == 1) packed(x86_##name, y, w, group, rows, k, x, 1);                                \
         if (n == 2) packed(x86_##name, y, w, group, rows, k, x, 2);                                \
