@@ -118,7 +118,7 @@ OPTEST(delta_many, {1, 2, 16}, {2, 6, 32}, {3, 3, 12}, {1, 2, 128})
 
 /* The invariant of the journal: accepting m of n tentative rows and going on is bit-identical to
  * never having drafted. Tested for every m, in a second sequence beside the first. n[4]: with a
- * gated norm. */
+ * gated norm; n[5]: with decays so strong that products with them are subnormal. */
 static void journal(ft_optest *t, const int *n)
 {
     const int Hk = n[0], Hv = n[1], S = n[2], rows = n[3], J = FT_MAX(rows, 2), lead = 3;
@@ -129,6 +129,7 @@ static void journal(ft_optest *t, const int *n)
         e.gain = t_vec(t, S, 0.5f, 2);
         e.z = t_uniform(t, 64, Hv * S, -3, 3);
     }
+    if (n[5]) e.A = t_vec(t, Hv, -60, -20);
     for (int m = 0; m <= rows; m++) {
         memset(x, 0, 2 * state * sizeof(float));
         memset(y, 0, 2 * window * sizeof(float));
@@ -166,7 +167,7 @@ static void journal(ft_optest *t, const int *n)
     ft_free(y);
 }
 OPTEST(journal, {1, 1, 8, 1}, {1, 2, 16, 4}, {2, 4, 36, 3}, {2, 6, 128, 5}, {2, 6, 128, 5, 1},
-       {1, 2, 16, 4, 1})
+       {1, 2, 16, 4, 1}, {1, 2, 128, 9}, {1, 1, 200, 7}, {1, 3, 64, 8}, {1, 2, 128, 4, 0, 1})
 
 /* A prompt cut at a multiple of the chunk size gives the same bits as the whole prompt. */
 static void cut(ft_optest *t, const int *n)

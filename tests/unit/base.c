@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/cpu.h"
 #include "base/dict.h"
 #include "base/file.h"
 #include "base/half.h"
@@ -371,6 +372,23 @@ static void type_table_is_consistent(void **state)
     assert_int_equal(ft_type_row(FT_Q4_K, 512), 288);
 }
 
+static void subnormals(void **state)
+{
+    (void)state;
+    volatile float least = 0x1p-126f, half = 0.5f;
+    const float before = least * half;
+    const unsigned mode = ft_flush_subnormals();
+    const float flushed = least * half;
+    ft_restore_float_mode(mode);
+    const float after = least * half;
+    assert_true(before == 0x1p-127f && after == before);
+#ifdef __x86_64__
+    assert_true(flushed == 0);
+#else
+    assert_true(flushed == before);
+#endif
+}
+
 static void deadlines(void **state)
 {
     (void)state;
@@ -386,6 +404,7 @@ static void deadlines(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(subnormals),
         cmocka_unit_test(deadlines),
         cmocka_unit_test(messages_have_no_control_characters),
         cmocka_unit_test(f16_round_trips_every_value),

@@ -281,10 +281,13 @@ static void run_jobs(void *arg, int thread, int threads)
     const ft_part p = {
         c,      &c->kern, c->dev.batch,
         thread, threads,  c->thread_scratch + (size_t)thread * c->thread_scratch_bytes};
+    /* The decay of a delta net makes subnormal products in every step. */
+    const unsigned mode = ft_flush_subnormals();
     for (int i = 0; i < c->n_job; i++) {
         if (c->job[i].barrier) ft_pool_barrier(c->pool);
         c->job[i].fn(&p, c->job[i].args);
     }
+    ft_restore_float_mode(mode);
 }
 
 static void record(ft_dev *d, const ft_batch *b)

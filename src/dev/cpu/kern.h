@@ -99,7 +99,7 @@ static inline int ft_turbo_plane(int bits, int i)
     return i - in + in % 16 * per + in / 16;
 }
 
-enum { FT_DELTA_COLS = 64 }; /* columns of a state that are processed together, at most */
+enum { FT_DELTA_COLS = 128 }; /* columns of a state that are processed together, at most */
 
 /* The recurrence for the state of one head of a delta net. First the journal entries are applied:
  *     Z = decay Z + k d^T

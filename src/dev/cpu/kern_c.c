@@ -171,7 +171,7 @@ static void f32_to_f16(unsigned char *y, const float *x, int n)
 #define INLINE static inline
 #define UNROLL
 typedef float vf;
-enum { W = 1, DELTA_V = 16 };
+enum { W = 1, DELTA_V = 16, DELTA_WIDE = 16, DELTA_E = 2 };
 #define f_load(p)       (*(p))
 #define f_store(p, v)   (*(p) = (v))
 #define f_set1(x)       (x)

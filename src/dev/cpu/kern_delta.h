@@ -3,16 +3,19 @@
  *     vf, W a vector of W floats; f_load f_store f_set1 f_zero f_mul; f_spread: one
  *                      float of memory in all elements
  *     f_fma, f_fnma a b + c, c - a b
- *     DELTA_V vectors of a block
+ *     DELTA_V, DELTA_WIDE vectors of a block, and of one for up to two rows
+ *     DELTA_E journal entries that are applied together, at least 2
  *
  * The value columns of a state are independent: a block of them is processed completely, journal
- * entries and rows, while it is in the L1 cache. It is read from memory once. The pass that
- * computes a row's state also computes the product with the next row's key, and the state after the
- * last tentative row is never stored. Each value has one order of operations, however passes are
- * joined. */
+ * entries and rows, while it is in the L1 cache. It is read from memory once. (For up to two rows,
+ * reading whole rows of the state is faster where the registers allow it.) The pass that computes a
+ * row's state also computes the product with the next row's key, and the state after the last
+ * tentative row is never stored. Each value has one order of operations, however passes are joined.
+ */
 #ifndef FT_DEV_CPU_KERN_DELTA_H
 #define FT_DEV_CPU_KERN_DELTA_H
 
+#include "base/mem.h"
 #include "dev/cpu/kern.h"
 
 /* What a pass over the keys does with each row z of the state: */
@@ -33,6 +36,12 @@ typedef struct delta_pass {
     float decay;
 } delta_pass;
 
+/* Prefetches the row of the adjacent block. */
+INLINE void delta_ahead(const float *z, const int V)
+{
+    UNROLL for (int i = 0; i < W * V; i += 16) __builtin_prefetch(z + W * V + i);
+}
+
 /* u: the update, input; the products with n, output. */
 INLINE void delta_walk(const delta_pass *p, vf *u, float *o, const int does, const int V)
 {
@@ -40,13 +49,10 @@ INLINE void delta_walk(const delta_pass *p, vf *u, float *o, const int does, con
     float *hold = p->hold, *state = p->state;
     const int step = p->step, S = p->S;
     const vf fade = f_set1(p->decay);
-    vf out[DELTA_V], next[DELTA_V];
+    vf out[DELTA_WIDE], next[DELTA_WIDE];
     UNROLL for (int j = 0; j < V; j++) out[j] = next[j] = f_zero();
     for (int i = 0; i < S; i++, from += step, hold += W * V, state += S) {
-        if (does & DELTA_AHEAD) {
-            __builtin_prefetch(from + W * V);
-            __builtin_prefetch(from + W * V + 16);
-        }
+        if (does & DELTA_AHEAD) delta_ahead(from, V);
         const vf k = does & DELTA_UPDATE ? f_spread(p->k + i) : f_zero();
         const vf q = does & DELTA_OUT ? f_spread(p->q + i) : f_zero();
         const vf n = does & DELTA_NEXT ? f_spread(p->n + i) : f_zero();
@@ -67,19 +73,54 @@ INLINE void delta_walk(const delta_pass *p, vf *u, float *o, const int does, con
     }
 }
 
-/* Applies the entries; u: the product with the first row's key. */
+/* Applies E journal entries, from `first` on, in one pass; u: the product of the result with n. */
+INLINE void delta_apply(const delta_pass *p, const ft_delta_rows *r, int j, int first, vf *u,
+                        const int E, const int V)
+{
+    const int S = p->S;
+    float *state = p->state;
+    const float *k[DELTA_E];
+    vf fade[DELTA_E], d[DELTA_E][DELTA_WIDE];
+    UNROLL for (int e = 0; e < E; e++)
+    {
+        k[e] = r->jk + (first + e) * r->jk_step;
+        fade[e] = f_set1(r->j_decay[first + e]);
+        UNROLL for (int c = 0; c < V; c++) d[e][c] =
+            f_load(r->jd + (first + e) * r->jd_step + j + W * c);
+    }
+    UNROLL for (int c = 0; c < V; c++) u[c] = f_zero();
+    for (int i = 0; i < S; i++, state += S) {
+        delta_ahead(state, V);
+        const vf n = f_spread(p->n + i);
+        vf key[DELTA_E];
+        UNROLL for (int e = 0; e < E; e++) key[e] = f_spread(k[e] + i);
+        UNROLL for (int c = 0; c < V; c++)
+        {
+            vf z = f_load(state + W * c);
+            UNROLL for (int e = 0; e < E; e++) z = f_fma(d[e][c], key[e], f_mul(z, fade[e]));
+            f_store(state + W * c, z);
+            u[c] = f_fma(z, n, u[c]);
+        }
+    }
+}
+
+/* Applies the journal; u: the product with the first row's key. As many entries share a pass as the
+ * registers can hold. */
 INLINE void delta_enter(delta_pass *p, const ft_delta_rows *r, int j, vf *u, const int V)
 {
-    p->n = r->k;
+    const int most = DELTA_E * DELTA_V / V < DELTA_E ? DELTA_E * DELTA_V / V : DELTA_E;
+    p->n = r->n ? r->k : r->jk;
     if (!r->replay) delta_walk(p, u, NULL, DELTA_NEXT | DELTA_AHEAD, V);
-    for (int e = 0; e < r->replay; e++) {
-        p->k = r->jk + e * r->jk_step;
-        p->decay = r->j_decay[e];
-        UNROLL for (int c = 0; c < V; c++) u[c] = f_load(r->jd + e * r->jd_step + j + W * c);
-        if (e + 1 < r->replay || !r->n)
-            delta_walk(p, u, NULL, DELTA_UPDATE | DELTA_STORE | DELTA_AHEAD, V);
+    for (int e = 0; e < r->replay; e += most) {
+        const int n = FT_MIN(r->replay - e, most);
+        if (n == 1)
+            delta_apply(p, r, j, e, u, 1, V);
+        else if (n == 2)
+            delta_apply(p, r, j, e, u, 2, V);
+        else if (n == 3 && most > 3)
+            delta_apply(p, r, j, e, u, 3, V);
         else
-            delta_walk(p, u, NULL, DELTA_UPDATE | DELTA_STORE | DELTA_NEXT | DELTA_AHEAD, V);
+            delta_apply(p, r, j, e, u, most, V);
     }
 }
 
@@ -89,7 +130,7 @@ INLINE void delta_block(float *Z, const ft_delta_rows *r, int j, float *work, co
 {
     const int S = r->S;
     delta_pass p = {.from = Z + j, .step = S, .S = S, .hold = work, .state = Z + j};
-    vf u[DELTA_V];
+    vf u[DELTA_WIDE];
     UNROLL for (int c = 0; c < V; c++) u[c] = f_zero();
     delta_enter(&p, r, j, u, V);
     for (int t = 0; t < r->n; t++) {
@@ -144,6 +185,8 @@ static void delta_column(float *Z, const ft_delta_rows *r, int j, float *z)
 static void delta_rows(float *Z, const ft_delta_rows *r, float *work)
 {
     int j = 0;
+    for (; r->n <= 2 && j + DELTA_WIDE * W <= r->S; j += DELTA_WIDE * W)
+        delta_block(Z, r, j, work, DELTA_WIDE);
     for (; j + DELTA_V * W <= r->S; j += DELTA_V * W) delta_block(Z, r, j, work, DELTA_V);
     for (; j + W <= r->S; j += W) delta_block(Z, r, j, work, 1);
     for (; j < r->S; j++) delta_column(Z, r, j, work);

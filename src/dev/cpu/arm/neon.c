@@ -441,7 +441,7 @@ static void sigmoid_mul(float *y, const float *g, int n)
 /* ---- delta net ---- */
 
 typedef float32x4_t vf;
-enum { DELTA_V = 8 };
+enum { DELTA_V = 8, DELTA_WIDE = 8, DELTA_E = 2 };
 
 INLINE vf f_load(const float *p)
 {

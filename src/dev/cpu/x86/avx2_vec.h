@@ -12,6 +12,7 @@
 #define UNROLL _Pragma("GCC unroll 16")
 
 enum { W = 8, PACKED_COLS = 4, BOOK_SIGNED = 1 };
+enum { DELTA_V = 4, DELTA_WIDE = 4, DELTA_E = 2 };
 typedef __m256i vi;
 typedef __m256 vf;
 

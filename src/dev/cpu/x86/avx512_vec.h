@@ -12,6 +12,7 @@
 #define UNROLL _Pragma("GCC unroll 16")
 
 enum { W = 16, PACKED_COLS = 8, BOOK_SIGNED = 0 };
+enum { DELTA_V = 4, DELTA_WIDE = 8, DELTA_E = 4 };
 typedef __m512i vi;
 typedef __m512 vf;
 

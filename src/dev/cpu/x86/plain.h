@@ -162,8 +162,6 @@ INLINE void mm_tile(float *c, int ldc, const float *a, int lda, const float *b, 
 
 /* ---- delta net ---- */
 
-enum { DELTA_V = 4 };
-
 #include "dev/cpu/kern_delta.h"
 
 static void fill_plain(ft_kern *k)
