@@ -224,7 +224,7 @@ $(BUILD)/src/dev/cpu/arm/i8mm.o: FILE_CFLAGS += -march=armv8.2-a+dotprod+fp16+i8
 $(BUILD)/src/dev/cpu/arm/bf16.o: FILE_CFLAGS += -march=armv8.2-a+bf16
 $(BUILD)/src/dev/cpu/x86/avx2.o $(BUILD)/src/dev/cpu/x86/avx2_%.o: FILE_CFLAGS += $(AVX2)
 $(BUILD)/src/dev/cpu/x86/avx512.o $(BUILD)/src/dev/cpu/x86/avx512_%.o: FILE_CFLAGS += $(AVX512)
-$(BUILD)/src/dev/cpu/x86/amx.o: FILE_CFLAGS += $(AVX512) -mavx512bf16 -mamx-tile -mamx-int8 -mamx-bf16
+$(BUILD)/src/dev/cpu/x86/amx.o $(BUILD)/src/dev/cpu/x86/amx_plain.o: FILE_CFLAGS += $(AVX512) -mavx512bf16 -mamx-tile -mamx-int8 -mamx-bf16
 
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)

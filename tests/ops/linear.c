@@ -110,6 +110,8 @@ OPTEST_ROWS(linear, ROWS(FT_F32, 200, 37), {1, 1, 1, FT_F32}, {3, 17, 5, FT_F32}
             {1, 1, 1, FT_F16}, {3, 21, 5, FT_F16}, ROWS(FT_BF16, 200, 37), {1, 1, 1, FT_BF16},
             {3, 21, 5, FT_BF16}, {390, 200, 4360, FT_BF16}, {129, 4096, 70, FT_BF16},
             {129, 72, 100, FT_F16}, {200, 584, 100, FT_BF16}, {300, 72, 4100, FT_F16},
+            /* large BF16 matrices, which AMX multiplies; the last rows are no whole tile */
+            ROWS(FT_BF16, 520, 523), {8, 513, 523, FT_BF16}, {130, 520, 523, FT_BF16},
             /* several tiles of a block, of both widths */
             {1030, 70, 2101, FT_F16}, {1030, 70, 2817, FT_BF16}, BLOCK32(FT_Q8_0), BLOCK32(FT_Q4_0),
             BLOCK32(FT_IQ4_NL), BLOCK256(FT_Q4_K), BLOCK256(FT_Q5_K), BLOCK256(FT_Q6_K),
@@ -400,7 +402,8 @@ OPTEST_ROWS(moe, EACH_TYPE(EXPERTS), {1, 64, 32, 4, 2, FT_F32}, {5, 64, 48, 8, 3
             {200, 256, 256, 4, 2, FT_TQ4_1S, 0, 0, 0, FT_IQ2_S},
             {5, 256, 256, 8, 2, FT_Q8_0, 0, 0, 0, FT_BF16},
             {90, 256, 256, 32, 2, FT_F16, 1, 0, 0, FT_Q4_K},
-            {200, 256, 256, 4, 2, FT_BF16, 0, 0, FT_F32, FT_F16})
+            {200, 256, 256, 4, 2, FT_BF16, 0, 0, FT_F32, FT_F16}, {3, 512, 520, 8, 3, FT_BF16},
+            {90, 512, 520, 4, 2, FT_BF16, 1})
 
 /* One product of each choice: with an input for each row, then with one for each choice. */
 static void expert_linear(ft_optest *t, const int *n)

@@ -159,7 +159,7 @@ static void quantise_row(const ft_part *p, const ft_rows8 *r, int t, int lo, int
     const float *x = ft_mat_head(r->x, t, 0) + lo;
     const int b = lo / FT_BLOCK8, n = hi - lo;
     if (r->form == FT_FORM_SPLIT) {
-        p->k->split((unsigned char *)to.q + lo / 4 * FT_SPLIT4, x, n);
+        p->k->split((unsigned char *)to.q + (size_t)lo * 4 * (size_t)p->k->split_rows, x, n);
         return;
     }
     if (r->form == FT_FORM_F16) {
@@ -224,9 +224,11 @@ static size_t bytes8(size_t n)
     return ft_rows8_t(n) + n / FT_BLOCK8 * FT_PAD8 * sizeof(int32_t);
 }
 
-static size_t form_bytes(ft_form8 form, size_t T, size_t k)
+static size_t form_bytes(const ft_kern *kern, ft_form8 form, size_t T, size_t k)
 {
-    if (form == FT_FORM_SPLIT) return (T + 1) / 2 * ft_split_bytes(k);
+    if (form == FT_FORM_SPLIT)
+        return ft_round_up(T, (size_t)kern->split_rows) / (size_t)kern->split_rows *
+               ft_split_bytes(kern, k);
     if (form == FT_FORM_F16) return T * (ft_scaled16_bytes(k) + sizeof(float));
     return bytes8(T * k);
 }
@@ -261,7 +263,7 @@ ft_rows8 ft_rows8_of(ft_cpu *c, ft_mat x, const ft_weight *w)
         if (r->used < c->place[best].used) best = i;
     }
     ft_buffer8 *to = &c->place[best];
-    place_grow(to, form_bytes(form, (size_t)x.T, (size_t)ft_mat_cols(x)));
+    place_grow(to, form_bytes(&c->kern, form, (size_t)x.T, (size_t)ft_mat_cols(x)));
     to->x = x;
     to->valid = true;
     to->form = form;

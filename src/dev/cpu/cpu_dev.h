@@ -160,10 +160,10 @@ static inline size_t ft_rows8_t(size_t n)
     return ft_rows8_s(n) + ft_round_up(n / 16 * sizeof(float), FT_HOST_ALIGN);
 }
 
-/* Bytes of two split rows of k values. */
-static inline size_t ft_split_bytes(size_t k)
+/* Bytes of the split rows of k values that are interleaved with each other. */
+static inline size_t ft_split_bytes(const ft_kern *k, size_t cols)
 {
-    return (k + 7) / 8 * 2 * FT_SPLIT4;
+    return ft_round_up(cols, FT_SPLIT_PAD) * 4 * (size_t)k->split_rows;
 }
 
 /* Bytes of a row of k values as scaled f16. The scales follow the rows. */
@@ -177,8 +177,9 @@ static inline ft_col8 ft_col8_at(const ft_part *p, const ft_rows8 *r, int t)
     const size_t k = (size_t)ft_mat_cols(r->x), n = k * (size_t)r->x.T, at = k * (size_t)t;
     const unsigned char *mem = p->c->place[r->place].mem;
     if (r->form == FT_FORM_SPLIT)
-        return (ft_col8){.q = (const int8_t *)mem + (size_t)(t / 2) * ft_split_bytes(k) +
-                              t % 2 * (FT_SPLIT4 / 4)};
+        return (ft_col8){.q = (const int8_t *)mem +
+                              (size_t)(t / p->k->split_rows) * ft_split_bytes(p->k, k) +
+                              t % p->k->split_rows * p->k->split_step};
     if (r->form == FT_FORM_F16) {
         const size_t row = ft_scaled16_bytes(k);
         return (ft_col8){.q = (const int8_t *)mem + (size_t)t * row,
@@ -213,7 +214,9 @@ size_t ft_cpu_product_scratch(const ft_cpu *c, const ft_weight *w);
 /* Whether a product with w takes split activations. */
 static inline bool ft_cpu_splits(const ft_kern *k, const ft_weight *w)
 {
-    return w->rounded && k->rounded[w->type];
+    /* a product with few outputs takes less time than splitting its input */
+    const bool large = w->n >= 512 && (int64_t)w->n * w->k >= 1 << 18;
+    return (w->rounded || (large && k->splits_large[w->type])) && k->dot_split[w->type];
 }
 bool ft_cpu_wants8(const ft_cpu *c, const ft_weight *w);
 

@@ -11,6 +11,7 @@ enum {
     FEW_ROWS = 8,
     DECODE_ROWS = 16, /* rows from which on 16-bit weights are decoded once for all of them */
     NEAR_ROWS = 128,
+    SCRATCH_ROWS = 2 * NEAR_ROWS, /* of a strip; for two strips of NEAR_ROWS */
     NEAR_BYTES = 32 << 10
 };
 static_assert(STRIP % FT_PACK_ROWS == 0, "a strip is whole groups");
@@ -103,7 +104,7 @@ void ft_cpu_product(const ft_part *p, float *out, int ld, const ft_weight *w, in
     int rows = hi - lo;
     if (ft_cpu_splits(p->k, w)) {
         r.cols = FT_SPLIT_COLS;
-        r.dot8 = p->k->rounded[w->type];
+        r.dot8 = p->k->dot_split[w->type];
     }
     if (w->packed && lo % pack->group == 0 && (hi % pack->group == 0 || hi == w->n)) {
         const int groups = (w->n + pack->group - 1) / pack->group;
@@ -155,12 +156,14 @@ static bool straight(const linear_args *a, int strip)
 
 /* Number of consecutive strips, of the `left` ones, that are computed together. With few rows one
  * call reads the weights once and prepares its columns for all of them; with more, weights are
- * small enough to stay in the L1 cache while rows pass. */
-static int together(const linear_args *a, int strip, int left, int rows)
+ * small enough to stay in the L1 cache while rows pass. Kernels for split activations divide the
+ * weights themselves. */
+static int together(const ft_part *p, const linear_args *a, int strip, int left, int rows)
 {
     const int near = (int)(NEAR_BYTES / FT_MAX(1, a->w.row_bytes)) / STRIP;
-    const int most = straight(a, strip) ? a->w.n / STRIP - strip : NEAR_ROWS / rows;
-    return FT_MIN(FT_MIN(left, most), rows <= FEW_ROWS ? left : FT_MAX(1, near));
+    const int most = straight(a, strip) ? a->w.n / STRIP - strip : SCRATCH_ROWS / rows;
+    const bool all = rows <= FEW_ROWS || ft_cpu_splits(p->k, &a->w);
+    return FT_MIN(FT_MIN(left, most), all ? left : FT_MAX(1, near));
 }
 
 static void linear_scratch(const ft_part *p, const linear_args *a, int strip, int strips,
@@ -195,7 +198,7 @@ static void linear_job(const ft_part *p, const void *args)
             const ft_inputs x = {a->x.x, a->x.x8, NULL, from, to - from};
             n = 1;
             if (from >= to) continue;
-            if (runs == 1) n = together(a, strip, hi - i, to - from);
+            if (runs == 1) n = together(p, a, strip, hi - i, to - from);
             if (straight(a, strip))
                 ft_cpu_product(p, ft_mat_head(a->y, from, 0) + o, a->y.rs, &a->w, 0, o,
                                o + n * STRIP, &x);
@@ -230,7 +233,7 @@ void ft_cpu_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, bool acc)
         ft_job_writes(c, y);
     else
         ft_job_writes_part(c, y, ft_partition_cols(y, FT_COL_GRAIN));
-    ft_job_thread_scratch(c, ft_cpu_product_scratch(c, w) + NEAR_ROWS * STRIP * sizeof(float));
+    ft_job_thread_scratch(c, ft_cpu_product_scratch(c, w) + SCRATCH_ROWS * STRIP * sizeof(float));
     FT_JOB(c, linear_job, a);
 }
 

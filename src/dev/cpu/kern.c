@@ -16,7 +16,10 @@ void ft_kern_init(ft_kern *k, unsigned isa)
 #elif defined(__x86_64__)
     if (isa & FT_AVX2) ft_kern_avx2(k);
     if (isa & FT_AVX512) ft_kern_avx512(k);
-    if (isa & FT_AMX) ft_kern_amx(k);
+    if (isa & FT_AMX) {
+        ft_kern_amx(k);
+        ft_kern_amx_plain(k);
+    }
 #else
     (void)isa;
 #endif

@@ -15,16 +15,16 @@
 #include <math.h>
 
 enum {
-    FT_COLS = 4,        /* maximum columns per call, */
-    FT_PACK_COLS = 16,  /* and per call on packed rows */
-    FT_PACK_ROWS = 16,  /* maximum rows of a packed group */
-    FT_BLOCK8 = 32,     /* activations that share a scale, */
-    FT_WIDE8 = 256,     /* or this many, */
-    FT_HADAMARD8 = 4,   /* or this few if Hadamard-transformed, */
-    FT_PAD8 = 6,        /* space for padding after FT_BLOCK8 of them */
-    FT_SPLIT4 = 32,     /* bytes of four split activations of two rows */
-    FT_SPLIT_COLS = 64, /* maximum columns per call with split activations */
-    FT_SCALED16 = 32    /* activations as scaled f16: rows are padded to this many bytes */
+    FT_COLS = 4,         /* maximum columns per call, */
+    FT_PACK_COLS = 16,   /* and per call on packed rows */
+    FT_PACK_ROWS = 16,   /* maximum rows of a packed group */
+    FT_BLOCK8 = 32,      /* activations that share a scale, */
+    FT_WIDE8 = 256,      /* or this many, */
+    FT_HADAMARD8 = 4,    /* or this few if Hadamard-transformed, */
+    FT_PAD8 = 6,         /* space for padding after FT_BLOCK8 of them */
+    FT_SPLIT_COLS = 128, /* maximum columns per call with split activations */
+    FT_SPLIT_PAD = 32,   /* split rows are padded to this many values */
+    FT_SCALED16 = 32     /* activations as scaled f16: rows are padded to this many bytes */
 };
 
 /* A row of activations as bytes: x[i] = d[i / 32] * q[i]. s[i / 16] is d times the sum of sixteen
@@ -34,10 +34,9 @@ enum {
  * has neither s nor t, and d[i / 4]: its values are multiplied with a rounded codebook, so their
  * own rounding error must be smaller.
  *
- * For weights of vision towers a row may be split into two parts instead, and has neither d nor s
- * nor t: x[i] is the sum of two bf16 numbers. Four first parts are at q, the second ones
- * FT_SPLIT4 / 2 bytes later, the next four values FT_SPLIT4 bytes later; between them are those of
- * the next row, or of the previous one. The values are padded with zeros to a multiple of eight.
+ * A row may be split into two parts instead, and has neither d nor s nor t: x[i] is the sum of two
+ * bf16 numbers. split_rows rows are interleaved, in an order that the kernels define: q of a row is
+ * split_step bytes behind that of the row before it.
  *
  * For F16 weights that have a dot8 kernel q is a row of f16 numbers and d one scale for all of
  * them, a power of two: x[i] = d[0] * q[i]. The values are padded with zeros to a multiple of
@@ -121,13 +120,17 @@ typedef struct ft_delta_rows {
 
 typedef struct ft_kern {
     ft_kern_turbo turbo[FT_TURBO_MAX];
-    ft_pack pack[FT_TYPE_MAX];        /* dot NULL: the file layout is used */
-    ft_dot8_fn *many[FT_TYPE_MAX];    /* like pack.dot, for more columns; or NULL */
-    ft_dot8_fn *dot8[FT_TYPE_MAX];    /* NULL: dotf on the decoded row is used; TQ: x is
-                                         Hadamard-transformed; F16: x is scaled f16 */
-    ft_dot8_fn *rounded[FT_TYPE_MAX]; /* weights that are `rounded`, with split activations; NULL:
-                                         as any other */
-    void (*split)(unsigned char *to, const float *x, int n); /* where there is such a kernel */
+    ft_pack pack[FT_TYPE_MAX];     /* dot NULL: the file layout is used */
+    ft_dot8_fn *many[FT_TYPE_MAX]; /* like pack.dot, for more columns; or NULL */
+    ft_dot8_fn *dot8[FT_TYPE_MAX]; /* NULL: dotf on the decoded row is used; TQ: x is
+                                      Hadamard-transformed; F16: x is scaled f16 */
+    /* Products with split activations, of weights that are `rounded`, and of other large matrices
+     * of the types in splits_large; NULL: there is none. split: n values of a row, from a multiple
+     * of FT_SPLIT_PAD on. */
+    ft_dot8_fn *dot_split[FT_TYPE_MAX];
+    void (*split)(unsigned char *to, const float *x, int n);
+    int split_rows, split_step;
+    bool splits_large[FT_TYPE_MAX];
     void (*to_scaled_f16)(unsigned char *to, float *scale, const float *x, int n); /* likewise */
     ft_dotf_fn *dotf[FT_TYPE_MAX]; /* F32, F16, BF16; Q8_0 of caches */
     void (*quantise)(int8_t *q, float *d, float *s, int32_t *t, const float *x, int k);
@@ -165,6 +168,7 @@ void ft_kern_bf16(ft_kern *k);
 void ft_kern_avx2(ft_kern *k);
 void ft_kern_avx512(ft_kern *k);
 void ft_kern_amx(ft_kern *k);
+void ft_kern_amx_plain(ft_kern *k);
 
 /* Fused where the machine has the instruction, else two roundings: libm's emulation is very slow.
  */

@@ -11,14 +11,18 @@
 
 #include <string.h>
 
-enum { COLS = 8 };
+enum {
+    COLS = 8,
+    SPLIT4 = 32 /* bytes of four values of two rows: four first parts of a row and of the next one,
+                   then their second parts. Rows end with zeros up to a multiple of eight values. */
+};
 
 /* ---- activations ---- */
 
 static void split(unsigned char *to, const float *x, int n)
 {
     const uint32x4_t exponent = vdupq_n_u32(0x7f800000);
-    for (int i = 0; i < (n + 7) / 8 * 8; i += 4, to += FT_SPLIT4) {
+    for (int i = 0; i < (n + 7) / 8 * 8; i += 4, to += SPLIT4) {
         float v[4] = {0};
         if (i < n) memcpy(v, x + i, sizeof *v * (size_t)(n - i < 4 ? n - i : 4));
         const float32x4_t f = vld1q_f32(v);
@@ -30,8 +34,7 @@ static void split(unsigned char *to, const float *x, int n)
         const float32x4_t lo =
             vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(rest), finite));
         vst1_u16((uint16_t *)(void *)to, vreinterpret_u16_bf16(hi));
-        vst1_u16((uint16_t *)(void *)(to + FT_SPLIT4 / 2),
-                 vreinterpret_u16_bf16(vcvt_bf16_f32(lo)));
+        vst1_u16((uint16_t *)(void *)(to + SPLIT4 / 2), vreinterpret_u16_bf16(vcvt_bf16_f32(lo)));
     }
 }
 
@@ -71,7 +74,7 @@ INLINE void eight(float32x4_t (*s)[COLS / 2], const unsigned char *const *w, siz
     {
         UNROLL for (int p = 0; p < P; p++)
         {
-            const size_t at = from_x + (size_t)i * (FT_SPLIT4 / 2);
+            const size_t at = from_x + (size_t)i * (SPLIT4 / 2);
             const bfloat16x8_t c = columns4(x[2 * p] + at, x[2 * p + 1] + at, near);
             UNROLL for (int r = 0; r < R; r++) s[r][p] = vbfmmlaq_f32(s[r][p], v[i / 2][r], c);
         }
@@ -88,13 +91,13 @@ INLINE void tile(float *const *y, int o, const unsigned char *const *w, int k, c
     size_t i = 0; /* eights of values */
     UNROLL for (int r = 0; r < R; r++) UNROLL for (int p = 0; p < P; p++) s[r][p] = vdupq_n_f32(0);
     UNROLL for (int p = 0; p < 2 * P; p++) c[p] = (const unsigned char *)x[p].q;
-    for (; i < (size_t)k / 8; i++) eight(s, w, 16 * i, c, 2 * FT_SPLIT4 * i, R, P, near);
+    for (; i < (size_t)k / 8; i++) eight(s, w, 16 * i, c, 2 * SPLIT4 * i, R, P, near);
     if (k % 8) {
         unsigned char end[16][16] = {{0}};
         const unsigned char *last[16];
         for (int r = 0; r < 2 * R; r++)
             last[r] = memcpy(end[r], w[r] + 16 * i, 2 * (size_t)(k % 8));
-        eight(s, last, 0, c, 2 * FT_SPLIT4 * i, R, P, near);
+        eight(s, last, 0, c, 2 * SPLIT4 * i, R, P, near);
     }
     UNROLL for (int r = 0; r < R; r++) UNROLL for (int p = 0; p < P; p++)
     {
@@ -153,7 +156,7 @@ static void dot_some(float *const *y, const unsigned char *w, size_t row_bytes, 
     for (int c = 0; c < COLS; c++) {
         to[c] = y[c < n ? c : n - 1];
         col[c] = x[c < n ? c : n - 1];
-        if (c % 2 && c < n) near = near && x[c].q == x[c - 1].q + FT_SPLIT4 / 4;
+        if (c % 2 && c < n) near = near && x[c].q == x[c - 1].q + SPLIT4 / 4;
     }
     if (near)
         dot_split(to, w, row_bytes, rows, k, col, n, true);
@@ -212,10 +215,10 @@ INLINE void multiply_run(float32x4_t (*sum)[COLS / 2], const f16_run *w, int fou
     float32x4_t s[ROWS / 2][COLS / 2];
     UNROLL for (int r = 0; r < ROWS / 2; r++) UNROLL for (int p = 0; p < COLS / 2; p++) s[r][p] =
         sum[r][p];
-    for (int i = 0; i < fours; i++, from += FT_SPLIT4)
+    for (int i = 0; i < fours; i++, from += SPLIT4)
         UNROLL for (int part = 0; part < 3; part++) /* first parts; second of w; second of x */
         {
-            const size_t at = from + (part == 2 ? FT_SPLIT4 / 2 : 0);
+            const size_t at = from + (part == 2 ? SPLIT4 / 2 : 0);
             UNROLL for (int p = 0; p < COLS / 2; p++)
             {
                 const bfloat16x8_t c = columns4(x[2 * p] + at, x[2 * p + 1] + at, near);
@@ -245,9 +248,9 @@ static void f16_rows(float *const *y, int o, const unsigned char *const *row, in
             bool near = true;
             for (int i = 0; i < COLS; i++) {
                 c[i] = (const unsigned char *)x[g + i < n ? g + i : n - 1].q;
-                if (i % 2) near = near && c[i] == c[i - 1] + FT_SPLIT4 / 4;
+                if (i % 2) near = near && c[i] == c[i - 1] + SPLIT4 / 4;
             }
-            const size_t at = (size_t)from / 4 * FT_SPLIT4;
+            const size_t at = (size_t)from / 4 * SPLIT4;
             if (near)
                 multiply_run(sum[g / COLS], &run, (run_k + 3) / 4, c, at, true);
             else
@@ -274,6 +277,8 @@ static void dot_f16(float *const *y, const unsigned char *w, size_t row_bytes, i
 void ft_kern_bf16(ft_kern *k)
 {
     k->split = split;
-    k->rounded[FT_BF16] = dot_bf16;
-    k->rounded[FT_F16] = dot_f16;
+    k->split_rows = 2;
+    k->split_step = SPLIT4 / 4;
+    k->dot_split[FT_BF16] = dot_bf16;
+    k->dot_split[FT_F16] = dot_f16;
 }

@@ -3,6 +3,7 @@
  * instruction gives the integer sums of all sixteen by sixteen outputs. They are scaled and added
  * as packed.h does, in the same order: the results are bit-identical to those of the narrow
  * kernels. */
+#include "dev/cpu/x86/amx_tile.h"
 #include "dev/cpu/x86/avx512_vec.h"
 
 /* The tiles compute the products; packed.h only decodes here. */
@@ -15,12 +16,6 @@ INLINE vi half_sum(vi start, const vi *q, const int8_t *x, const int kind)
 #include "dev/cpu/x86/packed.h"
 
 enum { RUN = 4 }; /* blocks that are decoded and multiplied before the previous run is added */
-
-typedef struct tile_config {
-    uint8_t palette, start, zero[14];
-    uint16_t bytes[16];
-    uint8_t rows[16];
-} tile_config;
 
 typedef struct scratch {
     _Alignas(64) int8_t w[RUN][8][64]; /* eight quads of each block */
@@ -36,7 +31,7 @@ static void configure(const x86_format f, int n)
         c.bytes[i] = (uint16_t)(i == 4 || i == 5 ? f.sub : 64);
         c.rows[i] = (uint8_t)(i < 6 ? n : f.sub / 4);
     }
-    _tile_loadconfig(&c);
+    tile_configure(&c);
 }
 
 /* The codes of a block as signed bytes; the values of a codebook are signed already. */
@@ -56,6 +51,7 @@ INLINE void decode(const x86_format f, int8_t (*to)[64], const unsigned char *p,
  * next. */
 INLINE void multiply(const x86_format f, scratch *s, const int8_t *x, size_t step, int blocks)
 {
+    tile_written(s);
     for (int u = 0; u < blocks; u++, x += 32) {
         _tile_loadd(4, x, step);
         _tile_loadd(6, s->w[u], 64);
