@@ -27,7 +27,7 @@ enum {
 
 /* Up to eight columns of all values. */
 typedef struct columns {
-    const unsigned char *at; /* the tiles that hold all of them; NULL: there are none */
+    const unsigned char *at; /* the tiles that hold all of them; NULL: they are in several tiles */
     const ft_col8 *x;
     int n, place[COLS]; /* where they are in a tile */
 } columns;
@@ -47,7 +47,7 @@ typedef struct strip {
 
 /* ---- activations ---- */
 
-/* The upper halves of the lanes of two vectors. */
+/* The upper halves of the 32-bit elements of two vectors. */
 INLINE vi upper_halves(vi a, vi b)
 {
     static const uint16_t odd[32] = {1,  3,  5,  7,  9,  11, 13, 15, 17, 19, 21,
@@ -210,10 +210,11 @@ INLINE void columns_at(scratch *s, const unsigned char **x, const columns *c, in
 {
     UNROLL for (int i = 0; i < C; i++)
     {
-        x[i] = c[i].at + (size_t)b * TILE;
-        if (c[i].at) continue;
-        gather(s->x, i, &c[i], b, b + 1);
         x[i] = s->x[0][i];
+        if (c[i].at)
+            x[i] = c[i].at + (size_t)b * TILE;
+        else
+            gather(s->x, i, &c[i], b, b + 1);
     }
 }
 
