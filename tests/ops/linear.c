@@ -394,6 +394,10 @@ OPTEST_ROWS(moe, EACH_TYPE(EXPERTS), {1, 64, 32, 4, 2, FT_F32}, {5, 64, 48, 8, 3
             {3, 64, 96, 4, 2, FT_Q8_0, 0, 1, FT_TQ3_1S}, {100, 256, 256, 8, 2, FT_Q4_K, 1},
             {90, 64, 128, 32, 2, FT_Q8_0}, {130, 64, 96, 4, 2, FT_Q5_0, 0, 1},
             {140, 64, 64, 2, 2, FT_BF16}, {100, 64, 96, 4, 2, FT_Q8_0, 0, 1, FT_F32},
+            /* parts of three and five units, more rows of an expert than a tile has, and thousands
+             * of choices */
+            {150, 1344, 704, 6, 3, FT_Q8_0}, {290, 2112, 192, 3, 2, FT_Q4_0, 1},
+            {600, 64, 64, 40, 4, FT_Q8_0},
             /* gate, up and down of different types */
             {1, 256, 256, 4, 2, FT_IQ2_XXS, 0, 0, FT_IQ3_S, FT_Q4_K},
             {9, 256, 256, 8, 2, FT_Q3_K, 1, 0, 0, FT_TQ4_1S},
@@ -404,6 +408,35 @@ OPTEST_ROWS(moe, EACH_TYPE(EXPERTS), {1, 64, 32, 4, 2, FT_F32}, {5, 64, 48, 8, 3
             {90, 256, 256, 32, 2, FT_F16, 1, 0, 0, FT_Q4_K},
             {200, 256, 256, 4, 2, FT_BF16, 0, 0, FT_F32, FT_F16}, {3, 512, 520, 8, 3, FT_BF16},
             {90, 512, 520, 4, 2, FT_BF16, 1})
+
+/* Choices that do not come from route, but from the host: others at the same address for the next
+ * moe of a step, as when experts are spread over several devices. */
+static void moe_uploaded(ft_optest *t, const int *n)
+{
+    const int T = n[0], D = n[1], F = n[2], E = n[3], K = n[4];
+    const ft_type type = (ft_type)n[5];
+    const size_t all = (size_t)T * (size_t)K;
+    ft_experts e = {.E = E, .F = F, .act = FT_SILU};
+    e.gate = t_weight(t, type, F, D, E);
+    e.up = t_weight(t, type, F, D, E);
+    e.down = t_weight(t, type, D, F, E);
+    ft_mat x = t_uniform(t, T, D, -2, 2), y = t_output(t, T, D), z = t_output(t, T, D);
+    ft_mat tmp = ft_mat_at(t_alloc(t, all * 2 * (size_t)F * sizeof(float)), (int)all, 2 * F);
+    ft_expert_choice r = {t_alloc(t, all * sizeof(int32_t)), t_uniform(t, T, K, 0, 1).p, K};
+    int32_t *id = ft_new_n(int32_t, all);
+    t_begin(t);
+    for (int k = 0; k < 2; k++) {
+        for (int i = 0; i < (int)all; i++) id[i] = (i / K * (k + 2) + i % K + k) % E;
+        t->dev->commit(t->dev); /* what was recorded before reads the choices before */
+        t->dev->upload(t->dev, r.id, id, all * sizeof *id);
+        ft_moe(t->step, k ? z : y, x, &e, r, tmp, false);
+    }
+    ft_free(id);
+    t_expect(t, y, limit(t, type, T * D) * 4);
+    t_expect_rest(t, z, limit(t, type, T * D) * 4);
+}
+OPTEST(moe_uploaded, {1, 64, 64, 4, 1, FT_Q8_0}, {6, 64, 64, 4, 2, FT_Q8_0},
+       {40, 256, 256, 8, 2, FT_Q4_K}, {300, 64, 64, 4, 1, FT_BF16})
 
 /* One product of each choice: with an input for each row, then with one for each choice. */
 static void expert_linear(ft_optest *t, const int *n)
@@ -557,10 +590,11 @@ OPTEST_ROWS(centroid_head, {1, 64, 16, 8, 3, FT_F32}, {3, 64, 7, 9, 7, FT_Q8_0},
 
 int main(int argc, char **argv)
 {
-    const t_case *const all[] = {&linear_case,        &linear_unaligned_case, &linear_sizes_case,
-                                 &linears_case,       &products_of_case,      &linear_large_case,
-                                 &embed_case,         &products_of_tq_case,   &route_case,
-                                 &moe_case,           &moe_shared_case,       &expert_linear_case,
-                                 &centroid_head_case, &linear_mixed_case,     &norm_linears_case};
+    const t_case *const all[] = {&linear_case,       &linear_unaligned_case, &linear_sizes_case,
+                                 &linears_case,      &products_of_case,      &linear_large_case,
+                                 &embed_case,        &products_of_tq_case,   &route_case,
+                                 &moe_case,          &moe_shared_case,       &expert_linear_case,
+                                 &moe_uploaded_case, &centroid_head_case,    &linear_mixed_case,
+                                 &norm_linears_case};
     return t_main(argc, argv, all, FT_COUNT(all));
 }

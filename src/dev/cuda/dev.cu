@@ -19,6 +19,7 @@ static void upload(ft_dev *d, void *dst, const void *src, size_t bytes)
     ft_cuda *c = (ft_cuda *)d;
     ft_cuda_enter(d);
     for (int i = 0; i < FT_CUDA_BF16_COPIES; i++) c->bf16[i].valid = false;
+    c->planned = NULL; /* it may be a choice of experts */
     ft_cuda_check(c, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyHostToDevice, c->stream), "upload");
     ft_cuda_check(c, cudaStreamSynchronize(c->stream), "upload");
 }
@@ -28,6 +29,7 @@ static void move(ft_dev *d, void *dst, const void *src, size_t bytes)
     ft_cuda *c = (ft_cuda *)d;
     ft_cuda_enter(d);
     ft_cuda_route_now(c);
+    c->planned = NULL;
     ft_cuda_check(c, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToDevice, c->stream), "move");
 }
 
@@ -48,6 +50,7 @@ static bool copy_from(ft_dev *d, void *dst, ft_dev *from, const void *src, size_
     ft_cuda *c = (ft_cuda *)d, *o = (ft_cuda *)from;
     if (from->copy_from != copy_from) return false;
     for (int i = 0; i < FT_CUDA_BF16_COPIES; i++) c->bf16[i].valid = false;
+    c->planned = NULL;
     ft_cuda_enter(from);
     ft_cuda_route_now(o);
     ft_cuda_check(o, cudaEventRecord(o->ready, o->stream), "copy to a GPU");

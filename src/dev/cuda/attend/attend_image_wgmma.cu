@@ -145,7 +145,7 @@ __device__ __forceinline__ void page_values(image_rows_state<S> &w,
     const uint64_t v = group_operand_eights(values, S::GROUP, 128);
 #pragma unroll
     for (int i = 0; i < KEYS / 16; i++)
-        group_product_f16(w.o, weight[i], v + 2 * S::GROUP / 16 * i); /* 16 positions */
+        group_product_f16<S::D>(w.o, weight[i], v + 2 * S::GROUP / 16 * i); /* 16 positions */
 }
 
 /* Turns scores into weights, the left operand of page_values; the page has `n` positions. */

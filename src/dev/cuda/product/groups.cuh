@@ -217,7 +217,7 @@ __device__ __forceinline__ void groups_products(float (&c)[S::SUMS], uint32_t (&
     group_begin();
 #pragma unroll
     for (int k = 0; k < S::STEPS; k++) /* in the order of half_unit */
-        group_product_of<W>(c, a[k], x + 2 * (q + k));
+        group_product_of<W, S::R>(c, a[k], x + 2 * (q + k));
     group_commit();
 }
 

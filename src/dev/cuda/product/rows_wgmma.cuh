@@ -1,9 +1,9 @@
 /* dev/cuda/product/rows_wgmma.cuh - products of many rows with warpgroup instructions (compute
- * capability 9.0). A block computes tiles of 128 outputs by 128 rows, or by 96 or 64 for experts
- * and if there are no more rows, one after the other. Two warpgroups multiply, 64 outputs each: a
- * warp decodes a tile of 16 into registers, which are the left operand; the right operand, the
- * rows, is in shared memory and used by both. A third warpgroup copies to a ring buffer: an entry
- * has a unit (64 columns) of the rows and of the eight tiles of weights.
+ * capability 9.0). A block computes tiles of 128 outputs by 128 rows, or by 96 or 64 if there are
+ * no more rows (of an expert on average), one after the other. Two warpgroups multiply, 64 outputs
+ * each: a warp decodes a tile of 16 into registers, which are the left operand; the right operand,
+ * the rows, is in shared memory and used by both. A third warpgroup copies to a ring buffer: an
+ * entry has a unit (64 columns) of the rows and of the eight tiles of weights.
  *
  * A warpgroup instruction takes 16 columns of the right operand from 32 contiguous bytes, whereas
  * in product_split a lane takes eight columns for two instructions from 16 bytes. So the bf16
@@ -16,10 +16,10 @@
  * both decode or wait the tensor core is idle; a third would need the registers that hold the sums
  * of parts.
  *
- * Experts (256 of 2048 x 512, 8 chosen, one layer): 1024 rows 221 us for gate and up and 158 for
- * down, of which reading the weights would take 72 and 36; 4096 rows 548 and 387, 220 TFLOP/s. With
- * 64 rows a tile of weights is decoded as often as it is multiplied: schedulers issue in 52 of 100
- * cycles, half of it bit operations, of which they can do one in two cycles.
+ * Experts (256 of 2048 x 512, 8 chosen, one layer, with the sums): 1024 rows 433 us, of which
+ * reading the weights would take 108; 4096 rows 1,017 us, 228 TFLOP/s (docs/why/0033). With 64 rows
+ * a tile of weights is decoded as often as it is multiplied: schedulers issue in 52 of 100 cycles,
+ * half of it bit operations, of which they can do one in two cycles.
  *
  * Included by product.cuh. */
 #ifndef FT_DEV_CUDA_PRODUCT_ROWS_CUH
@@ -41,8 +41,9 @@ template <class W, int ROWS, bool LISTED> struct rows_shape {
     enum {
         listed = LISTED,
         R = ROWS,
-        SUMS = R / 2,    /* of a thread */
-        PLANE = R * 128, /* bytes of a unit of rows, one plane */
+        LEAST = LISTED && R > ROWS_FEW ? 32 : R, /* rows that are multiplied */
+        SUMS = R / 2,                            /* of a thread */
+        PLANE = R * 128,                         /* bytes of a unit of rows, one plane */
         X = PLANE * W::XP,
         PLACE = X + (ROWS_TILES * W::BYTES + 1023) / 1024 * 1024,
         RESULTS = R * ROWS_PITCH, /* floats of a warpgroup */
@@ -67,16 +68,18 @@ __device__ __forceinline__ int rows_weights(const ft_product &p, const block_of 
 /* ---- the producer warpgroup ---- */
 
 /* Rows of a list: thread i copies piece i % 8 of rows i / 8, + 16, ... */
-struct rows_listed {
-    uint32_t from[ROWS_FEW / 16], to;
+template <int R> struct rows_listed {
+    uint32_t from[R / 16], to;
 };
 
-__device__ __forceinline__ void find_listed(const ft_product &p, const block_of &b, rows_listed &l)
+template <int R>
+__device__ __forceinline__ void find_listed(const ft_product &p, const block_of &b,
+                                            rows_listed<R> &l)
 {
     const int i = threadIdx.x & 127, piece = i & 7, first = i >> 3;
     l.to = 128 * first + 16 * (piece ^ (first & 7));
 #pragma unroll
-    for (int j = 0; j < ROWS_FEW / 16; j++) {
+    for (int j = 0; j < R / 16; j++) {
         const int row = row_x(p, b, min(first + 16 * j, b.n - 1));
         l.from[j] = 128u * row + 16 * (piece ^ (row & 7));
     }
@@ -84,12 +87,12 @@ __device__ __forceinline__ void find_listed(const ft_product &p, const block_of 
 
 template <class S>
 __device__ __forceinline__ void bring_listed(uint32_t to, const char *x, size_t plane,
-                                             const rows_listed &l, int rows)
+                                             const rows_listed<S::R> &l, int rows)
 {
 #pragma unroll
     for (int q = 0; q < S::weights::XP; q++)
 #pragma unroll
-        for (int j = 0; j < ROWS_FEW / 16; j++)
+        for (int j = 0; j < S::R / 16; j++)
             if (16 * j < rows)
                 copy_16(to + q * S::PLANE + 2048 * j + l.to, x + q * plane + l.from[j]);
 }
@@ -131,7 +134,7 @@ template <class S> __device__ __forceinline__ void rows_feed(const ft_product &p
             weights[j] = unit_at(w, tile, 0, W::BYTES);
         }
         const char *x = (const char *)p.x + (S::listed ? 0 : (size_t)b.first * 128);
-        rows_listed l;
+        rows_listed<S::R> l;
         if (S::listed) find_listed(p, b, l);
         expect_results(p, b);
         for (int u = 0; u < w.units; u++) {
@@ -158,35 +161,42 @@ template <class S> __device__ __forceinline__ void rows_feed(const ft_product &p
 
 /* ---- the consumer warpgroups ---- */
 
-/* The product for weights of type W. */
-template <class W, int N>
-__device__ __forceinline__ void group_product_of(float (&c)[N], const uint32_t (&a)[4], uint64_t b)
+/* The product of ROWS rows for weights of type W. */
+template <class W, int ROWS, int N>
+__device__ __forceinline__ void group_product_of(float (&c)[N], const uint32_t (&a)[4], uint64_t b,
+                                                 bool add = true)
 {
     if constexpr (W::HALF)
-        group_product_f16(c, a, b);
+        group_product_f16<ROWS>(c, a, b, add);
     else
-        group_product(c, a, b);
+        group_product<ROWS>(c, a, b, add);
 }
 
-/* Issues the products of a unit; f must not change until they are complete. */
+/* Decodes the weights of the current entry, when it is there. */
 template <class S>
-__device__ __forceinline__ void rows_unit(float (&c)[S::SUMS], ft_frag (&f)[2][S::weights::WP],
-                                          const ring_buffer &r)
+__device__ __forceinline__ void rows_decode(ft_frag (&f)[2][S::weights::WP], const ring_buffer &r)
 {
     typedef typename S::weights W;
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-    const unsigned char *at = r.at + r.place * S::PLACE;
     typename W::regs v;
     barrier_wait(r.full + 8 * r.place, r.parity);
-    W::load(v, at + S::X + warp * W::BYTES, lane);
+    W::load(v, r.at + r.place * S::PLACE + S::X + warp * W::BYTES, lane);
 #pragma unroll
     for (int h = 0; h < 2; h++) W::frag(f[h], v, h, lane);
 #pragma unroll
     for (int i = 0; i < 16 * W::WP; i++) /* all of it is in registers before the first product */
         asm volatile("" : "+r"(f[i / 8 % 2][i / 16].a[i / 4 % 2][i % 4])::"memory");
-    const uint64_t x = group_operand(shared_at(at));
-    if (S::listed)
-        shared_written(); /* these rows were copied by other threads with ordinary copies */
+}
+
+/* Issues the products of the current entry with its first ROWS rows; f must not change until they
+ * are complete. Without `add` they begin a part. */
+template <class S, int ROWS>
+__device__ __forceinline__ void rows_issue(float (&c)[S::SUMS],
+                                           const ft_frag (&f)[2][S::weights::WP],
+                                           const ring_buffer &r, bool add)
+{
+    typedef typename S::weights W;
+    const uint64_t x = group_operand(shared_at(r.at + r.place * S::PLACE));
     group_begin();
 #pragma unroll
     for (int h = 0; h < 2; h++)
@@ -195,9 +205,36 @@ __device__ __forceinline__ void rows_unit(float (&c)[S::SUMS], ft_frag (&f)[2][S
             const int wp = q >= W::XP ? q - W::XP + 1 : 0, xp = q < W::XP ? q : 0;
 #pragma unroll
             for (int step = 0; step < 2; step++)
-                group_product_of<W>(c, f[h][wp].a[step],
-                                    x + (xp * S::PLANE + 64 * h + 32 * step) / 16);
+                group_product_of<W, ROWS>(c, f[h][wp].a[step],
+                                          x + (xp * S::PLANE + 64 * h + 32 * step) / 16,
+                                          h || q || step || add);
         }
+}
+
+/* The same for the fewest of ROWS, ROWS + 32, ... that a tile of `rows` rows needs. */
+template <class S, int ROWS>
+__device__ __forceinline__ void rows_issue_some(float (&c)[S::SUMS],
+                                                const ft_frag (&f)[2][S::weights::WP],
+                                                const ring_buffer &r, bool add, int rows)
+{
+    if constexpr (ROWS < S::R) {
+        if (rows > ROWS)
+            rows_issue_some<S, ROWS + 32>(c, f, r, add, rows);
+        else
+            rows_issue<S, ROWS>(c, f, r, add);
+    } else {
+        rows_issue<S, S::R>(c, f, r, add);
+    }
+}
+
+/* The same for a tile of `rows` rows, as one group to wait for. */
+template <class S>
+__device__ __forceinline__ void rows_unit(float (&c)[S::SUMS],
+                                          const ft_frag (&f)[2][S::weights::WP],
+                                          const ring_buffer &r, bool add, int rows)
+{
+    if (S::listed) shared_written(); /* other threads copied these rows with ordinary copies */
+    rows_issue_some<S, S::LEAST>(c, f, r, add, rows);
     group_commit();
 }
 
@@ -207,6 +244,78 @@ template <class S> __device__ __forceinline__ void free_place(const ring_buffer 
 {
     const int before = r.place ? r.place - 1 : S::PLACES - 1;
     barrier_arrive(r.empty + 8 * before);
+}
+
+/* Waits until all but the last N units are multiplied, and adds a part that is complete then. */
+template <class S, int N>
+__device__ __forceinline__ void rows_add(float (&sum)[S::SUMS], float (&c)[S::SUMS],
+                                         const ring_buffer &r)
+{
+    group_wait<N>();
+    group_registers(c);
+    free_place<S>(r);
+#pragma unroll
+    for (int i = 0; i < S::SUMS; i++) sum[i] += c[i];
+}
+
+/* Parts of one unit each, an even number of them: two alternate. */
+template <class S>
+__device__ __forceinline__ void rows_units(float (&sum)[S::SUMS], ring_buffer &r, int units,
+                                           int rows)
+{
+    ft_frag f[2][2][S::weights::WP];
+    for (int u = 0; u < units; u += 2) {
+        float c[2][S::SUMS] = {};
+        rows_decode<S>(f[0], r);
+        rows_unit<S>(c[0], f[0], r, false, rows);
+        next_place<S>(r);
+        rows_decode<S>(f[1], r);
+        rows_unit<S>(c[1], f[1], r, false, rows);
+        rows_add<S, 1>(sum, c[0], r);
+        next_place<S>(r);
+        rows_add<S, 0>(sum, c[1], r);
+    }
+}
+
+/* Parts of any number of units. A unit is decoded while the one before it is multiplied, also
+ * across the end of a part. */
+template <class S>
+__device__ __forceinline__ void rows_parts(float (&sum)[S::SUMS], ring_buffer &r, int units,
+                                           int rows)
+{
+    const int per = part_units(units);
+    ft_frag f[2][2][S::weights::WP];
+    float c[S::SUMS] = {};
+    int done = 0; /* units of this part */
+    for (int u = 0; u < units; u += 2)
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            if (h && u + h >= units) break;
+            rows_decode<S>(f[h], r);
+            if (!done && u + h) rows_add<S, 0>(sum, c, r);
+            rows_unit<S>(c, f[h], r, done, rows);
+            if (done) {
+                group_wait<1>();
+                free_place<S>(r);
+            }
+            next_place<S>(r);
+            if (++done == per) done = 0;
+        }
+    rows_add<S, 0>(sum, c, r);
+}
+
+/* The sums of a tile. They begin with -0: x + -0 is x, also for -0. The registers are enough for
+ * two parts at a time in tiles of few rows. */
+template <class S>
+__device__ __forceinline__ void rows_sums(float (&sum)[S::SUMS], ring_buffer &r, int units,
+                                          int rows)
+{
+#pragma unroll
+    for (int i = 0; i < S::SUMS; i++) sum[i] = -0.0f;
+    if (S::listed && S::R == ROWS_FEW && part_units(units) == 1 && units % 2 == 0)
+        rows_units<S>(sum, r, units, rows);
+    else
+        rows_parts<S>(sum, r, units, rows);
 }
 
 template <int N> __device__ __forceinline__ void clear(float (&c)[N])
@@ -221,54 +330,6 @@ __device__ __forceinline__ void add_part(float (&sum)[N], const float (&c)[N], i
 {
 #pragma unroll
     for (int i = 0; i < N; i++) sum[i] = u ? sum[i] + c[i] : c[i];
-}
-
-/* One part: c = units [from, to). Two units alternate, so that one is decoded while the other is
- * multiplied. */
-template <class S>
-__device__ __forceinline__ void rows_part(float (&c)[S::SUMS], ring_buffer &r, int from, int to)
-{
-    ft_frag f[2][2][S::weights::WP];
-    int u = from;
-    clear(c);
-    for (; u + 1 < to; u += 2)
-#pragma unroll
-        for (int h = 0; h < 2; h++) {
-            rows_unit<S>(c, f[h], r);
-            group_wait<1>();
-            if (h || u > from) free_place<S>(r);
-            next_place<S>(r);
-        }
-    if (u < to) {
-        group_wait<0>();
-        if (u > from) free_place<S>(r);
-        rows_unit<S>(c, f[0], r);
-        next_place<S>(r);
-    }
-    group_wait<0>();
-    free_place<S>(r);
-}
-
-/* Parts of one unit each, an even number of them: two alternate. */
-template <class S>
-__device__ __forceinline__ void rows_units(float (&sum)[S::SUMS], ring_buffer &r, int units)
-{
-    ft_frag f[2][2][S::weights::WP];
-    float c[2][S::SUMS];
-    for (int u = 0; u < units; u += 2) {
-        clear(c[0]);
-        clear(c[1]);
-        rows_unit<S>(c[0], f[0], r);
-        next_place<S>(r);
-        rows_unit<S>(c[1], f[1], r);
-        group_wait<1>();
-        free_place<S>(r);
-        add_part(sum, c[0], u);
-        next_place<S>(r);
-        group_wait<0>();
-        free_place<S>(r);
-        add_part(sum, c[1], 1);
-    }
 }
 
 /* A warpgroup's results, as [row][output]. Row 8 i + 2 t + (q & 1) and output g + 8 (q >> 1) of the
@@ -366,21 +427,12 @@ __device__ __forceinline__ void rows_put_pair(const ft_product &p, const block_o
 
 template <class S> __device__ __forceinline__ void rows_multiply(const ft_product &p, ring_buffer r)
 {
+    const int group = threadIdx.x >> 7;
+    float *out = (float *)(r.at + S::OUT);
     block_of b;
     for (int i = blockIdx.x; tile_at<S>(p, i, b); i += gridDim.x) {
-        const int units = b.s->w.units, per = part_units(units);
         float sum[S::SUMS];
-        if (S::listed && per == 1 && units % 2 == 0) {
-            if constexpr (S::listed) rows_units<S>(sum, r, units);
-        } else {
-            float c[S::SUMS];
-            for (int from = 0; from < units; from += per) {
-                rows_part<S>(c, r, from, min(units, from + per));
-                add_part(sum, c, from);
-            }
-        }
-        const int group = threadIdx.x >> 7;
-        float *out = (float *)(r.at + S::OUT);
+        rows_sums<S>(sum, r, b.s->w.units, b.n);
         rows_meet(p.glu, group); /* the previous tile has been read */
         rows_spread(out + group * S::RESULTS, sum);
         rows_meet(p.glu, group);

@@ -151,35 +151,74 @@ template <int N> static __device__ __forceinline__ void group_registers(float (&
 
 /* c[64, N] += a[64, 16] b[N, 16]^T, c[SUMS] of a thread. Warp w of the group has rows 16 w ..: its
  * fragments of a and c are those of m16n8k16 products, and the sums are bit-identical to theirs.
- * A, B: the numbers of the asm's operands a and b. */
-#define GROUP_PRODUCT(NAME, TYPE, N, SUMS, A, B, ...)                                              \
-    static __device__ __forceinline__ void NAME(float(&c)[SUMS], const uint32_t(&a)[4],            \
-                                                uint64_t b)                                        \
+ * Without `add` c = instead of +=. A, B, ADD: the numbers of the asm's operands a, b and add. */
+#define GROUP_PRODUCT(NAME, TYPE, N, SUMS, A, B, ADD, ...)                                         \
+    template <int R>                                                                               \
+    static __device__ __forceinline__ void NAME##_##N(float(&c)[R], const uint32_t(&a)[4],         \
+                                                      uint64_t b, bool add)                        \
     {                                                                                              \
-        asm volatile("wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE               \
-                     " {" SUMS_##SUMS "}, {" A "}, " B ", 1, 1, 1, 0;"                             \
+        static_assert(R >= SUMS, "sums");                                                          \
+        asm volatile("{.reg .pred p; setp.ne.b32 p, " ADD ", 0;\n\t"                               \
+                     "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE               \
+                     " {" SUMS_##SUMS "}, {" A "}, " B ", p, 1, 1, 0;}"                            \
                      : __VA_ARGS__                                                                 \
-                     : FRAGMENT, "l"(b));                                                          \
+                     : FRAGMENT, "l"(b), "r"((int)add));                                           \
     }
-GROUP_PRODUCT(group_product, "bf16", 128, 64, "%64,%65,%66,%67", "%68", SIXTEEN(0), SIXTEEN(16),
-              SIXTEEN(32), SIXTEEN(48))
-GROUP_PRODUCT(group_product, "bf16", 96, 48, "%48,%49,%50,%51", "%52", SIXTEEN(0), SIXTEEN(16),
-              SIXTEEN(32))
-GROUP_PRODUCT(group_product, "bf16", 80, 40, "%40,%41,%42,%43", "%44", SIXTEEN(0), SIXTEEN(16),
-              FOUR(32), FOUR(36))
-GROUP_PRODUCT(group_product, "bf16", 64, 32, "%32,%33,%34,%35", "%36", SIXTEEN(0), SIXTEEN(16))
-GROUP_PRODUCT(group_product, "bf16", 48, 24, "%24,%25,%26,%27", "%28", SIXTEEN(0), FOUR(16),
+GROUP_PRODUCT(group_product, "bf16", 128, 64, "%64,%65,%66,%67", "%68", "%69", SIXTEEN(0),
+              SIXTEEN(16), SIXTEEN(32), SIXTEEN(48))
+GROUP_PRODUCT(group_product, "bf16", 96, 48, "%48,%49,%50,%51", "%52", "%53", SIXTEEN(0),
+              SIXTEEN(16), SIXTEEN(32))
+GROUP_PRODUCT(group_product, "bf16", 80, 40, "%40,%41,%42,%43", "%44", "%45", SIXTEEN(0),
+              SIXTEEN(16), FOUR(32), FOUR(36))
+GROUP_PRODUCT(group_product, "bf16", 64, 32, "%32,%33,%34,%35", "%36", "%37", SIXTEEN(0),
+              SIXTEEN(16))
+GROUP_PRODUCT(group_product, "bf16", 48, 24, "%24,%25,%26,%27", "%28", "%29", SIXTEEN(0), FOUR(16),
               FOUR(20))
-GROUP_PRODUCT(group_product, "bf16", 40, 20, "%20,%21,%22,%23", "%24", SIXTEEN(0), FOUR(16))
-GROUP_PRODUCT(group_product, "bf16", 32, 16, "%16,%17,%18,%19", "%20", SIXTEEN(0))
-GROUP_PRODUCT(group_product, "bf16", 24, 12, "%12,%13,%14,%15", "%16", FOUR(0), FOUR(4), FOUR(8))
-GROUP_PRODUCT(group_product, "bf16", 16, 8, "%8,%9,%10,%11", "%12", FOUR(0), FOUR(4))
-GROUP_PRODUCT(group_product_f16, "f16", 64, 32, "%32,%33,%34,%35", "%36", SIXTEEN(0), SIXTEEN(16))
-GROUP_PRODUCT(group_product_f16, "f16", 80, 40, "%40,%41,%42,%43", "%44", SIXTEEN(0), SIXTEEN(16),
-              FOUR(32), FOUR(36))
-GROUP_PRODUCT(group_product_f16, "f16", 128, 64, "%64,%65,%66,%67", "%68", SIXTEEN(0), SIXTEEN(16),
-              SIXTEEN(32), SIXTEEN(48))
+GROUP_PRODUCT(group_product, "bf16", 40, 20, "%20,%21,%22,%23", "%24", "%25", SIXTEEN(0), FOUR(16))
+GROUP_PRODUCT(group_product, "bf16", 32, 16, "%16,%17,%18,%19", "%20", "%21", SIXTEEN(0))
+GROUP_PRODUCT(group_product, "bf16", 24, 12, "%12,%13,%14,%15", "%16", "%17", FOUR(0), FOUR(4),
+              FOUR(8))
+GROUP_PRODUCT(group_product, "bf16", 16, 8, "%8,%9,%10,%11", "%12", "%13", FOUR(0), FOUR(4))
+GROUP_PRODUCT(group_product_f16, "f16", 32, 16, "%16,%17,%18,%19", "%20", "%21", SIXTEEN(0))
+GROUP_PRODUCT(group_product_f16, "f16", 64, 32, "%32,%33,%34,%35", "%36", "%37", SIXTEEN(0),
+              SIXTEEN(16))
+GROUP_PRODUCT(group_product_f16, "f16", 80, 40, "%40,%41,%42,%43", "%44", "%45", SIXTEEN(0),
+              SIXTEEN(16), FOUR(32), FOUR(36))
+GROUP_PRODUCT(group_product_f16, "f16", 96, 48, "%48,%49,%50,%51", "%52", "%53", SIXTEEN(0),
+              SIXTEEN(16), SIXTEEN(32))
+GROUP_PRODUCT(group_product_f16, "f16", 128, 64, "%64,%65,%66,%67", "%68", "%69", SIXTEEN(0),
+              SIXTEEN(16), SIXTEEN(32), SIXTEEN(48))
 #undef GROUP_PRODUCT
+
+#define GROUP_CASE(NAME, N)                                                                        \
+    if constexpr (ROWS == N) NAME##_##N(c, a, b, add);
+/* The same for ROWS rows. */
+template <int ROWS, int R>
+static __device__ __forceinline__ void group_product(float (&c)[R], const uint32_t (&a)[4],
+                                                     uint64_t b, bool add = true)
+{
+    GROUP_CASE(group_product, 128)
+    GROUP_CASE(group_product, 96)
+    GROUP_CASE(group_product, 80)
+    GROUP_CASE(group_product, 64)
+    GROUP_CASE(group_product, 48)
+    GROUP_CASE(group_product, 40)
+    GROUP_CASE(group_product, 32)
+    GROUP_CASE(group_product, 24)
+    GROUP_CASE(group_product, 16)
+}
+
+template <int ROWS, int R>
+static __device__ __forceinline__ void group_product_f16(float (&c)[R], const uint32_t (&a)[4],
+                                                         uint64_t b, bool add = true)
+{
+    GROUP_CASE(group_product_f16, 128)
+    GROUP_CASE(group_product_f16, 96)
+    GROUP_CASE(group_product_f16, 80)
+    GROUP_CASE(group_product_f16, 64)
+    GROUP_CASE(group_product_f16, 32)
+}
+#undef GROUP_CASE
 
 /* With a in shared memory too. ADD: c +=, else c =. */
 template <bool ADD>
