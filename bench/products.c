@@ -71,14 +71,15 @@ static void measure(ft_pool *pool, run *r)
 
 static ft_col8 column(const ft_kern *k, const float *x, bool wide)
 {
-    float *d = ft_new_n(float, K / 32), *s = ft_new_n(float, K / 16);
-    int8_t *q = ft_alloc_aligned(K + 8, 64);
-    int32_t *t = ft_alloc_aligned(K / FT_BLOCK8 * FT_PAD8 * sizeof *t, 64);
+    const ft_col8 to = {.q = ft_alloc_aligned(K + 8, 64),
+                        .d = ft_new_n(float, K / FT_BLOCK8),
+                        .s = ft_new_n(float, K / FT_BLOCK8 * FT_SUMS8),
+                        .t = ft_alloc_aligned(K / FT_BLOCK8 * FT_STARTS8 * sizeof(int32_t), 64)};
     if (wide)
-        k->quantise_wide(q, d, s, (ft_wide8 *)(void *)t, x, K);
+        k->quantise_wide(to, x, 0, K);
     else
-        k->quantise(q, d, s, t, x, K);
-    return (ft_col8){q, d, s, t};
+        k->quantise(to, x, 0, K, K);
+    return to;
 }
 
 static void columns(run *r)

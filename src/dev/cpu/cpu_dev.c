@@ -157,7 +157,7 @@ static void quantise_row(const ft_part *p, const ft_rows8 *r, int t, int lo, int
 {
     const ft_col8 to = ft_col8_at(p, r, t);
     const float *x = ft_mat_head(r->x, t, 0) + lo;
-    const int b = lo / FT_BLOCK8, n = hi - lo;
+    const int n = hi - lo;
     if (r->form == FT_FORM_SPLIT) {
         p->k->split((unsigned char *)to.q + (size_t)lo * 4 * (size_t)p->k->split_rows, x, n);
         return;
@@ -166,14 +166,12 @@ static void quantise_row(const ft_part *p, const ft_rows8 *r, int t, int lo, int
         p->k->to_scaled_f16((unsigned char *)to.q, (float *)to.d, x, n);
         return;
     }
-    int8_t *q = (int8_t *)to.q + lo;
-    float *d = (float *)to.d + b, *s = (float *)to.s + 2 * b;
     if (r->form == FT_FORM_HADAMARD)
         quantise_hadamard(to, ft_mat_head(r->x, t, 0), lo, hi);
     else if (r->form == FT_FORM_WIDE)
-        p->k->quantise_wide(q, d, s, (ft_wide8 *)(void *)to.t + lo / FT_WIDE8, x, n);
+        p->k->quantise_wide(to, x, lo, hi);
     else
-        p->k->quantise(q, d, s, (int32_t *)to.t + 2 * b, x, n);
+        p->k->quantise(to, x, lo, hi, ft_mat_cols(r->x));
 }
 
 static void quantise_job(const ft_part *p, const void *args)
@@ -221,7 +219,7 @@ void ft_job_reads8(ft_cpu *c, ft_rows8 r)
 /* Memory for n activations as bytes, with their scales and sums. */
 static size_t bytes8(size_t n)
 {
-    return ft_rows8_t(n) + n / FT_BLOCK8 * FT_PAD8 * sizeof(int32_t);
+    return ft_rows8_t(n) + n / FT_BLOCK8 * FT_STARTS8 * sizeof(int32_t);
 }
 
 static size_t form_bytes(const ft_kern *kern, ft_form8 form, size_t T, size_t k)

@@ -157,7 +157,7 @@ static inline size_t ft_rows8_s(size_t n)
 
 static inline size_t ft_rows8_t(size_t n)
 {
-    return ft_rows8_s(n) + ft_round_up(n / 16 * sizeof(float), FT_HOST_ALIGN);
+    return ft_rows8_s(n) + ft_round_up(n / FT_BLOCK8 * FT_SUMS8 * sizeof(float), FT_HOST_ALIGN);
 }
 
 /* Bytes of the split rows of k values that are interleaved with each other. */
@@ -191,9 +191,9 @@ static inline ft_col8 ft_col8_at(const ft_part *p, const ft_rows8 *r, int t)
                          NULL, NULL};
     return (ft_col8){(const int8_t *)mem + at,
                      (const float *)(const void *)(mem + ft_rows8_d(n)) + at / FT_BLOCK8,
-                     (const float *)(const void *)(mem + ft_rows8_s(n)) + at / 16,
+                     (const float *)(const void *)(mem + ft_rows8_s(n)) + at / FT_BLOCK8 * FT_SUMS8,
                      (const int32_t *)(const void *)(mem + ft_rows8_t(n)) +
-                         at / FT_BLOCK8 * FT_PAD8};
+                         at / FT_BLOCK8 * FT_STARTS8};
 }
 
 /* Rows of activations for a product: as bytes if the weight's kernel needs them, and always as

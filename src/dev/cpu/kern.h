@@ -21,18 +21,18 @@ enum {
     FT_BLOCK8 = 32,      /* activations that share a scale, */
     FT_WIDE8 = 256,      /* or this many, */
     FT_HADAMARD8 = 4,    /* or this few if Hadamard-transformed, */
-    FT_PAD8 = 6,         /* space for padding after FT_BLOCK8 of them */
+    FT_SUMS8 = 3,        /* floats at s for FT_BLOCK8 of them, */
+    FT_STARTS8 = 10,     /* and integers at t */
     FT_SPLIT_COLS = 128, /* maximum columns per call with split activations */
     FT_SPLIT_PAD = 32,   /* split rows are padded to this many values */
     FT_SCALED16 = 32     /* activations as scaled f16: rows are padded to this many bytes */
 };
 
-/* A row of activations as bytes: x[i] = d[i / 32] * q[i]. s[i / 16] is d times the sum of sixteen
- * q, for weights that have a minimum; t[i / 16] is -128 times that sum, for kernels that multiply
- * unsigned bytes (the Arm kernels ignore it, or find ft_wide8 there). Kernels may read eight bytes
- * after the last q. A Hadamard-transformed row
- * has neither s nor t, and d[i / 4]: its values are multiplied with a rounded codebook, so their
- * own rounding error must be smaller.
+/* A row of activations as bytes: x[i] = d[i / 32] * q[i]. At s and t are sums of q in the form that
+ * the kernels of an instruction set need (x86/pack.h; Arm: s[i / 16] is d times the sum of sixteen
+ * q, and at t is nothing or ft_wide8). Kernels may read eight bytes after the last q. A
+ * Hadamard-transformed row has neither s nor t, and d[i / 4]: its values are multiplied with a
+ * rounded codebook, so their own rounding error must be smaller.
  *
  * A row may be split into two parts instead, and has neither d nor s nor t: x[i] is the sum of two
  * bf16 numbers. split_rows rows are interleaved, in an order that the kernels define: q of a row is
@@ -133,8 +133,9 @@ typedef struct ft_kern {
     bool splits_large[FT_TYPE_MAX];
     void (*to_scaled_f16)(unsigned char *to, float *scale, const float *x, int n); /* likewise */
     ft_dotf_fn *dotf[FT_TYPE_MAX]; /* F32, F16, BF16; Q8_0 of caches */
-    void (*quantise)(int8_t *q, float *d, float *s, int32_t *t, const float *x, int k);
-    void (*quantise_wide)(int8_t *q, float *d, float *s, ft_wide8 *w, const float *x, int k);
+    /* x: columns [lo, hi) of a row of k values, whole blocks */
+    void (*quantise)(ft_col8 to, const float *x, int lo, int hi, int k);
+    void (*quantise_wide)(ft_col8 to, const float *x, int lo, int hi);
     float (*dot)(const float *a, const float *b, int n);
     float (*sum)(const float *x, int n);
     /* c[m, n] += a[m, k] b[k, n], each output summed in the order of k. */

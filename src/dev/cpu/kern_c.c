@@ -131,25 +131,19 @@ static void dotf_q8_0(float *const *y, const unsigned char *w, size_t row_bytes,
         }
 }
 
-static void quantise(int8_t *q, float *d, float *s, int32_t *t, const float *x, int k)
+static void quantise(ft_col8 to, const float *x, int lo, int hi, int k)
 {
-    for (int b = 0; b < k / FT_BLOCK8; b++, x += FT_BLOCK8, q += FT_BLOCK8) {
+    (void)k;
+    for (int at = lo; at < hi; at += FT_BLOCK8, x += FT_BLOCK8) {
+        int8_t *q = (int8_t *)to.q + at;
         float top = 0;
         for (int i = 0; i < FT_BLOCK8; i++) {
             const float a = fabsf(x[i]);
             top = a > top ? a : top;
         }
         const float inv = top > 0 ? 127.0f / top : 0;
-        int total[2] = {0, 0};
-        d[b] = top / 127.0f;
-        for (int i = 0; i < FT_BLOCK8; i++) {
-            q[i] = (int8_t)lrintf(x[i] * inv);
-            total[i / 16] += q[i];
-        }
-        for (int h = 0; h < 2; h++) {
-            s[2 * b + h] = d[b] * (float)total[h];
-            t[2 * b + h] = -128 * total[h];
-        }
+        ((float *)to.d)[at / FT_BLOCK8] = top / 127.0f;
+        for (int i = 0; i < FT_BLOCK8; i++) q[i] = (int8_t)lrintf(x[i] * inv);
     }
 }
 

@@ -298,22 +298,26 @@ INLINE void bytes32(int8_t *q, int total[2], const float *x, float inv)
     }
 }
 
-static void quantise(int8_t *q, float *d, float *s, int32_t *t, const float *x, int k)
+static void quantise(ft_col8 to, const float *x, int lo, int hi, int k)
 {
-    (void)t;
-    for (int b = 0; b < k / FT_BLOCK8; b++, x += FT_BLOCK8, q += FT_BLOCK8) {
+    float *d = (float *)to.d, *s = (float *)to.s;
+    (void)k;
+    for (int b = lo / FT_BLOCK8; b < hi / FT_BLOCK8; b++, x += FT_BLOCK8) {
         const float amax = vmaxvq_f32(largest(vdupq_n_f32(0), x));
         int total[2];
-        bytes32(q, total, x, amax > 0 ? 127.0f / amax : 0);
+        bytes32((int8_t *)to.q + FT_BLOCK8 * b, total, x, amax > 0 ? 127.0f / amax : 0);
         d[b] = amax / 127.0f;
         s[2 * b] = d[b] * (float)total[0];
         s[2 * b + 1] = d[b] * (float)total[1];
     }
 }
 
-static void quantise_wide(int8_t *q, float *d, float *s, ft_wide8 *w, const float *x, int k)
+static void quantise_wide(ft_col8 to, const float *x, int lo, int hi)
 {
-    for (int b = 0; b < k / FT_BLOCK8; b += 8, x += FT_WIDE8, q += FT_WIDE8, w++) {
+    float *d = (float *)to.d, *s = (float *)to.s;
+    ft_wide8 *w = (ft_wide8 *)(void *)to.t + lo / FT_WIDE8;
+    for (int b = lo / FT_BLOCK8; b < hi / FT_BLOCK8; b += 8, x += FT_WIDE8, w++) {
+        int8_t *q = (int8_t *)to.q + FT_BLOCK8 * b;
         float32x4_t top = vdupq_n_f32(0);
         for (int j = 0; j < 8; j++) top = largest(top, x + FT_BLOCK8 * j);
         const float amax = vmaxvq_f32(top), inv = amax > 0 ? 127.0f / amax : 0;

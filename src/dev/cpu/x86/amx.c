@@ -67,20 +67,22 @@ INLINE void multiply(const x86_format f, scratch *s, const int8_t *x, size_t ste
     }
 }
 
+/* One group of rows and the parameters of its runs. */
+typedef struct work {
+    const unsigned char *w, *p; /* scales, planes */
+    const ft_col8 *x;
+    int blocks, n;
+    bool even; /* all columns are the same distance apart */
+} work;
+
 INLINE void add_up(const x86_format f, vf *acc, const scratch *s, int u, const scales *sc,
-                   const ft_col8 *x, int b, int n)
+                   const work *g, int b, int n)
 {
-    const int last = 32 / f.sub - 1;
     UNROLL for (int c = 0; c < FT_PACK_COLS; c++)
     {
         if (c == n) break;
-        UNROLL for (int h = 0; h < 2; h++)
-        {
-            if (h || f.sub == 16)
-                acc[c] = f_fma(f_from_i32(v_load(s->sum[u][h & last][c])),
-                               f_mul(sc->scale[h & last], f_set1(x[c].d[b])), acc[c]);
-            if (f.min) acc[c] = f_fnma(sc->min[h & last], f_set1(x[c].s[2 * b + h]), acc[c]);
-        }
+        const vi sum[2] = {v_load(s->sum[u][0][c]), v_load(s->sum[u][f.sub == 16][c])};
+        acc[c] = add_block(f, acc[c], sum, sc, &g->x[c], b, g->blocks);
     }
 }
 
@@ -92,14 +94,6 @@ static bool in_step(const ft_col8 *x, int n)
         if (x[c].q - x[c - 1].q != step) return false;
     return step > 0;
 }
-
-/* One group of rows and the parameters of its runs. */
-typedef struct work {
-    const unsigned char *w, *p; /* scales, planes */
-    const ft_col8 *x;
-    int blocks, n;
-    bool even; /* all columns are the same distance apart */
-} work;
 
 /* Decodes and multiplies the run that begins at block b. */
 INLINE void run_multiply(const x86_format f, const work *g, scratch *s, int b, vi book)
@@ -129,7 +123,7 @@ INLINE void group16(const x86_format f, float *const *y, int o, const work *g, c
         if (b + RUN < g->blocks) run_multiply(f, g, &s[(b / RUN + 1) % 2], b + RUN, book);
         for (int u = 0; u < blocks; u++) {
             scales_of(f, &sc, g->w, b + u, 0);
-            add_up(f, acc, &s[b / RUN % 2], u, &sc, g->x, b + u, n);
+            add_up(f, acc, &s[b / RUN % 2], u, &sc, g, b + u, n);
         }
     }
     UNROLL for (int c = 0; c < FT_PACK_COLS; c++)

@@ -15,11 +15,26 @@ INLINE int sum16(__m128i v)
     return _mm_cvtsi128_si32(_mm_add_epi32(s, _mm_shuffle_epi32(s, 0xb1)));
 }
 
+/* The sums of 32 bytes (x86/pack.h); step: from one array to the next. */
+INLINE void put_sums(float *s, int32_t *t, int step, const int8_t *q)
+{
+    const int first = sum16(_mm_loadu_si128((const void *)q));
+    const int last = sum16(_mm_loadu_si128((const void *)(q + 16))), all = first + last;
+    const int start[FT_STARTS8] = {-128 * all,  -16 * all,   -8 * all,   -all,       -128 * first,
+                                   -128 * last, -32 * first, -32 * last, -4 * first, -4 * last};
+    s[0] = (float)first;
+    s[step] = (float)last;
+    s[SUM_32 * step] = (float)all;
+    UNROLL for (int i = 0; i < FT_STARTS8; i++) t[i * step] = start[i];
+}
+
 /* The largest magnitude is compared as bits: a NaN is above every number and is propagated. */
-static void quantise(int8_t *q, float *d, float *s, int32_t *t, const float *x, int k)
+static void quantise(ft_col8 to, const float *x, int lo, int hi, int k)
 {
     const vi magnitude = v_set32(0x7fffffff);
-    for (int b = 0; b < k / FT_BLOCK8; b++, x += FT_BLOCK8, q += FT_BLOCK8) {
+    const int blocks = k / FT_BLOCK8;
+    for (int b = lo / FT_BLOCK8; b < hi / FT_BLOCK8; b++, x += FT_BLOCK8) {
+        int8_t *q = (int8_t *)to.q + FT_BLOCK8 * b;
         vi top = v_zero(), out[4];
         UNROLL for (int j = 0; j < 4; j++) top =
             _mm256_max_epi32(top, v_and(v_load(x + W * j), magnitude));
@@ -34,12 +49,8 @@ static void quantise(int8_t *q, float *d, float *s, int32_t *t, const float *x, 
         const vi bytes = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(words0, words1),
                                                      _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
         _mm256_storeu_si256((void *)q, bytes);
-        d[b] = amax / 127.0f;
-        for (int h = 0; h < 2; h++) {
-            const int total = sum16(_mm_loadu_si128((const void *)(q + 16 * h)));
-            s[2 * b + h] = d[b] * (float)total;
-            t[2 * b + h] = -128 * total;
-        }
+        ((float *)to.d)[b] = amax / 127.0f;
+        put_sums((float *)to.s + b, (int32_t *)to.t + b, blocks, q);
     }
 }
 

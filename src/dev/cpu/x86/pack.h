@@ -56,6 +56,18 @@ static const x86_format x86_q8_0 = {PLANE_8, BOOK_NONE, 32, false, false, false,
                         x86_nvfp4 = {PLANE_4, BOOK_FP4, 16, false, false, false, 0, 1},
                         x86_trits = {PLANE_2, BOOK_NONE, 32, false, false, false, 7, 1};
 
+/* Sums of the activations of a row, in arrays that have an element for each 32 of them. At s are
+ * the sums of the first sixteen, of the last sixteen and of all of them (SUM_32), as floats. At t
+ * are the values that sums of products begin with because of `shift`: -128 >> shift times those
+ * sums, for each shift with which a layout reads them. */
+enum { SUM_32 = 2 };
+
+static inline int x86_start(const x86_format f, int half)
+{
+    if (f.sub == 32) return f.shift == 0 ? 0 : f.shift == 3 ? 1 : f.shift == 4 ? 2 : 3;
+    return (f.shift == 0 ? 4 : f.shift == 2 ? 6 : 8) + half;
+}
+
 extern const int8_t ft_x86_book[BOOKS][16];
 
 static inline size_t x86_plane_bytes(const int plane)

@@ -82,6 +82,21 @@ INLINE void scales_of(const x86_format f, scales *s, const unsigned char *w, int
     }
 }
 
+/* acc with the products of block b added: d (sum[0] scale[0] + sum[1] scale[1] - minima), sums of
+ * integers. sum[1] is for layouts with two scales. */
+INLINE vf add_block(const x86_format f, vf acc, const vi *sum, const scales *s, const ft_col8 *x,
+                    int b, int blocks)
+{
+    vf v = f_mul(f_from_i32(sum[0]), s->scale[0]);
+    if (f.sub == 16) v = f_fma(f_from_i32(sum[1]), s->scale[1], v);
+    if (f.min && f.sub == 32) v = f_fnma(s->min[0], f_set1(x->s[SUM_32 * blocks + b]), v);
+    if (f.min && f.sub == 16) {
+        v = f_fnma(s->min[0], f_set1(x->s[b]), v);
+        v = f_fnma(s->min[1], f_set1(x->s[blocks + b]), v);
+    }
+    return f_fma(v, f_set1(x->d[b]), acc);
+}
+
 /* With few columns memory is the limit: what will be read is fetched this many bytes ahead. */
 enum { AHEAD = 4096 };
 
@@ -97,12 +112,12 @@ INLINE void packed_rows(const x86_format f, float *const *y, int o, const unsign
     const unsigned char *p = w + x86_planes_at(f, k) + 4 * at;
     const vi book = f.book ? book_of(f) : v_zero();
     const bool raised = f.shift >= 0 && !(BOOK_SIGNED && kind_of(f) == BYTES_ANY);
-    const int last = 32 / f.sub - 1;
+    const int blocks = k / 32;
     scales s = {.d = f_zero(), .d_min = f_zero()};
     vf acc[PACKED_COLS];
     UNROLL for (int c = 0; c < n; c++) acc[c] = f_zero();
-    for (int b = 0; b < k / 32; b++, p += x86_plane_bytes(f.plane)) {
-        vi sum[PACKED_COLS];
+    for (int b = 0; b < blocks; b++, p += x86_plane_bytes(f.plane)) {
+        vi sum[PACKED_COLS][2];
         if (at == 0) fetch_ahead(p, (int)x86_plane_bytes(f.plane));
         scales_of(f, &s, w, b, at);
         UNROLL for (int h = 0; h < 2; h++)
@@ -111,15 +126,16 @@ INLINE void packed_rows(const x86_format f, float *const *y, int o, const unsign
             quads(f, q, p, h, book);
             UNROLL for (int c = 0; c < n; c++)
             {
-                vi start = h && f.sub == 32 ? sum[c] : v_zero();
-                if (raised) start = v_add32(start, v_sra32(v_set32(x[c].t[2 * b + h]), f.shift));
-                sum[c] = half_sum(start, q, x[c].q + 32 * b + 16 * h, kind_of(f));
-                if (h || f.sub == 16)
-                    acc[c] = f_fma(f_from_i32(sum[c]), f_mul(s.scale[h & last], f_set1(x[c].d[b])),
-                                   acc[c]);
-                if (f.min) acc[c] = f_fnma(s.min[h & last], f_set1(x[c].s[2 * b + h]), acc[c]);
+                vi start = v_zero();
+                if (h && f.sub == 32)
+                    start = sum[c][0];
+                else if (raised)
+                    start = v_set32(x[c].t[x86_start(f, h) * blocks + b]);
+                sum[c][h && f.sub == 16] = half_sum(start, q, x[c].q + 32 * b + 16 * h, kind_of(f));
             }
         }
+        UNROLL for (int c = 0; c < n; c++) acc[c] =
+            add_block(f, acc[c], sum[c], &s, &x[c], b, blocks);
     }
     UNROLL for (int c = 0; c < n; c++) f_store(y[c] + o + at, acc[c]);
 }
