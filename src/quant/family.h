@@ -46,9 +46,6 @@ static inline float wr_f16(uint8_t *p, float v)
 /* The sixteen steps of IQ4_NL and IQ4_XS, and twice the sixteen values of an FP4 number. */
 extern const int8_t ft_iq4_value[16], ft_fp4_value[16];
 
-/* The codebook of TQ4_1S. */
-const float *ft_tq4_values(void); /* sixteen */
-
 /* 6-bit scale and min number b (0..7) of the twelve bytes in a Q4_K or Q5_K block. */
 static inline void ft_scale_min_k4(const uint8_t *s, int b, int *scale, int *min)
 {

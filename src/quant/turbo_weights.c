@@ -70,11 +70,6 @@ void ft_decode_tq4_1s(float *dst, const uint8_t *src, size_t blocks)
     }
 }
 
-const float *ft_tq4_values(void)
-{
-    return book4.value;
-}
-
 const ft_tq_book *ft_tq_book_of(ft_type t)
 {
     static const ft_tq_book three = {{-113, -73, -42, -14, 13, 41, 72, 112}, 0.0177042916f};

@@ -152,6 +152,19 @@ static void quantise_hadamard(ft_col8 to, const float *x, int lo, int hi)
     }
 }
 
+/* The same, as the sum of two rows of bytes. */
+static void quantise_twice(const ft_kern *kern, ft_col8 to, const float *x, int lo, int hi, int k)
+{
+    const ft_col8 rest = ft_col8_rest(to, k);
+    for (int at = lo; at < hi; at += FT_BLOCK8) {
+        float v[FT_BLOCK8];
+        ft_tq_hadamard(v, x + at, FT_BLOCK8);
+        kern->quantise(to, v, at, at + FT_BLOCK8, k);
+        for (int i = 0; i < FT_BLOCK8; i++) v[i] -= to.d[at / FT_BLOCK8] * (float)to.q[at + i];
+        kern->quantise(rest, v, at, at + FT_BLOCK8, k);
+    }
+}
+
 /* Columns [lo, hi) of row t. */
 static void quantise_row(const ft_part *p, const ft_rows8 *r, int t, int lo, int hi)
 {
@@ -168,6 +181,8 @@ static void quantise_row(const ft_part *p, const ft_rows8 *r, int t, int lo, int
     }
     if (r->form == FT_FORM_HADAMARD)
         quantise_hadamard(to, ft_mat_head(r->x, t, 0), lo, hi);
+    else if (r->form == FT_FORM_TWICE)
+        quantise_twice(p->k, to, ft_mat_head(r->x, t, 0), lo, hi, ft_mat_cols(r->x));
     else if (r->form == FT_FORM_WIDE)
         p->k->quantise_wide(to, x, lo, hi);
     else
@@ -228,12 +243,12 @@ static size_t form_bytes(const ft_kern *kern, ft_form8 form, size_t T, size_t k)
         return ft_round_up(T, (size_t)kern->split_rows) / (size_t)kern->split_rows *
                ft_split_bytes(kern, k);
     if (form == FT_FORM_F16) return T * (ft_scaled16_bytes(k) + sizeof(float));
-    return bytes8(T * k);
+    return bytes8(form == FT_FORM_TWICE ? 2 * T * k : T * k);
 }
 
 static ft_form8 form_of(const ft_kern *k, const ft_weight *w)
 {
-    if (ft_tq_is(w->type)) return FT_FORM_HADAMARD;
+    if (ft_tq_is(w->type)) return w->packed ? FT_FORM_TWICE : FT_FORM_HADAMARD;
     if (ft_cpu_splits(k, w)) return FT_FORM_SPLIT;
     if (w->type == FT_F16) return FT_FORM_F16;
     return w->packed && k->pack[w->type].wide ? FT_FORM_WIDE : FT_FORM_PLAIN;

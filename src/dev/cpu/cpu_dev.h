@@ -33,12 +33,14 @@ typedef struct ft_partition {
 } ft_partition;
 
 /* The form of activations that a weight needs: bytes with one scale per 32 values, one per 256, or
- * Hadamard-transformed as for TQ weights (quant/turbo_weights.h); or two bf16 parts; or f16 with
+ * Hadamard-transformed as for TQ weights (quant/turbo_weights.h), with one scale per four values or
+ * each row as the sum of two; or two bf16 parts; or f16 with
  * one scale per row. */
 typedef enum ft_form8 {
     FT_FORM_PLAIN,
     FT_FORM_WIDE,
     FT_FORM_HADAMARD,
+    FT_FORM_TWICE,
     FT_FORM_SPLIT,
     FT_FORM_F16
 } ft_form8;
@@ -174,7 +176,8 @@ static inline size_t ft_scaled16_bytes(size_t k)
 
 static inline ft_col8 ft_col8_at(const ft_part *p, const ft_rows8 *r, int t)
 {
-    const size_t k = (size_t)ft_mat_cols(r->x), n = k * (size_t)r->x.T, at = k * (size_t)t;
+    const size_t k = (size_t)ft_mat_cols(r->x), each = r->form == FT_FORM_TWICE ? 2 * k : k;
+    const size_t n = each * (size_t)r->x.T, at = each * (size_t)t;
     const unsigned char *mem = p->c->place[r->place].mem;
     if (r->form == FT_FORM_SPLIT)
         return (ft_col8){.q = (const int8_t *)mem +

@@ -47,6 +47,13 @@ typedef struct ft_col8 {
     const int32_t *t;
 } ft_col8;
 
+/* The second of two rows of bytes whose sum is a row of k activations: what rounding left. */
+static inline ft_col8 ft_col8_rest(ft_col8 x, int k)
+{
+    const int blocks = k / FT_BLOCK8;
+    return (ft_col8){x.q + k, x.d + blocks, x.s + blocks * FT_SUMS8, x.t + blocks * FT_STARTS8};
+}
+
 /* What a `wide` packed layout finds at t for each 256 activations, which then share one scale. Sums
  * of activations are stored as 128 hi + lo, lo below 128. */
 typedef struct ft_wide8 {

@@ -4,7 +4,6 @@
 enum { TILE_ROWS = 2 };
 
 #include "dev/cpu/x86/plain.h"
-#include "dev/cpu/x86/tq4.h"
 
 /* The sum of sixteen bytes. */
 INLINE int sum16(__m128i v)
@@ -57,7 +56,6 @@ static void quantise(ft_col8 to, const float *x, int lo, int hi, int k)
 void ft_kern_avx2_plain(ft_kern *k)
 {
     fill_plain(k);
-    k->dotf[FT_TQ4_1S] = dot_tq4_1s; /* faster here than bytes in plain C */
-    k->dot8[FT_TQ4_1S] = NULL;
+    k->dot8[FT_TQ3_1S] = k->dot8[FT_TQ4_1S] = NULL; /* single rows of packed weights are decoded */
     k->quantise = quantise;
 }

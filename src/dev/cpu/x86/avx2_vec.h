@@ -1,4 +1,4 @@
-/* dev/cpu/x86/avx2_vec.h - vectors of eight lanes, with the names that packed.h, plain.h and tq4.h
+/* dev/cpu/x86/avx2_vec.h - vectors of eight lanes, with the names that packed.h and plain.h
  * use. */
 #ifndef FT_DEV_CPU_X86_AVX2_VEC_H
 #define FT_DEV_CPU_X86_AVX2_VEC_H
@@ -69,26 +69,6 @@ INLINE vi v_book(vi table, vi code)
     return _mm256_shuffle_epi8(table, code);
 }
 
-INLINE vi v_from_u8(const void *p) /* eight bytes */
-{
-    return _mm256_cvtepu8_epi32(_mm_loadl_epi64(p));
-}
-
-/* Sixteen floats to look up by the low four bits of a lane. */
-typedef struct v_table {
-    __m256 low, high;
-} v_table;
-INLINE v_table v_table_load(const float *p)
-{
-    return (v_table){_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)};
-}
-INLINE __m256 v_lookup(v_table t, vi code)
-{
-    const __m256 low = _mm256_permutevar8x32_ps(t.low, code);
-    const __m256 high = _mm256_permutevar8x32_ps(t.high, code);
-    return _mm256_blendv_ps(low, high, _mm256_castsi256_ps(_mm256_slli_epi32(code, 28)));
-}
-
 INLINE vf f_zero(void)
 {
     return _mm256_setzero_ps();
@@ -146,10 +126,6 @@ INLINE vf f_from_i8(const void *p)
 INLINE void f_to_f16(void *p, vf v)
 {
     _mm_storeu_si128(p, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
-}
-INLINE vf f_halves(float a, float b)
-{
-    return _mm256_insertf128_ps(_mm256_set1_ps(a), _mm_set1_ps(b), 1);
 }
 INLINE float f_sum(vf v)
 {

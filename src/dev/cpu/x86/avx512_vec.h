@@ -1,5 +1,5 @@
-/* dev/cpu/x86/avx512_vec.h - vectors of sixteen lanes, with the names that packed.h, plain.h and
- * tq4.h use. */
+/* dev/cpu/x86/avx512_vec.h - vectors of sixteen lanes, with the names that packed.h and plain.h
+ * use. */
 #ifndef FT_DEV_CPU_X86_AVX512_VEC_H
 #define FT_DEV_CPU_X86_AVX512_VEC_H
 
@@ -69,22 +69,6 @@ INLINE vi v_book(vi table, vi code)
     return _mm512_shuffle_epi8(table, code);
 }
 
-INLINE vi v_from_u8(const void *p) /* sixteen bytes */
-{
-    return _mm512_cvtepu8_epi32(_mm_loadu_si128(p));
-}
-
-/* Sixteen floats to look up by the low four bits of a lane. */
-typedef __m512 v_table;
-INLINE v_table v_table_load(const float *p)
-{
-    return _mm512_loadu_ps(p);
-}
-INLINE __m512 v_lookup(v_table t, vi code)
-{
-    return _mm512_permutexvar_ps(code, t);
-}
-
 INLINE vf f_zero(void)
 {
     return _mm512_setzero_ps();
@@ -142,10 +126,6 @@ INLINE vf f_from_i8(const void *p)
 INLINE void f_to_f16(void *p, vf v)
 {
     _mm256_storeu_si256(p, _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
-}
-INLINE vf f_halves(float a, float b)
-{
-    return _mm512_insertf32x8(_mm512_set1_ps(a), _mm256_set1_ps(b), 1);
 }
 INLINE float f_sum(vf v)
 {

@@ -90,6 +90,23 @@ static void nvfp4(piece *p, const uint8_t *s, int b)
     for (int h = 0; h < 2; h++) p->scale[h] = ft_scale_nvfp4(s, b, h);
 }
 
+static void tq3_1s(piece *p, const uint8_t *s, int b)
+{
+    (void)b;
+    for (int h = 0; h < 2; h++) p->scale[h] = rd16(s + 2 * h);
+    for (int i = 0; i < 32; i++) {
+        const uint8_t *g = s + 4 + 3 * (i / 8);
+        p->code[i] = (uint8_t)((g[0] | g[1] << 8 | g[2] << 16) >> 3 * (i % 8) & 7);
+    }
+}
+
+static void tq4_1s(piece *p, const uint8_t *s, int b)
+{
+    (void)b;
+    for (int h = 0; h < 2; h++) p->scale[h] = rd16(s + 2 * h);
+    for (int i = 0; i < 32; i++) p->code[i] = s[4 + i / 2] >> 4 * (i % 2) & 15;
+}
+
 /* ---- 256 values with quantised scales ---- */
 
 static void k4_scales(piece *p, const uint8_t *s, int b)
@@ -317,6 +334,8 @@ LAYOUT(FT_IQ1_S, x86_iq1_s, iq1_s)
 LAYOUT(FT_IQ1_M, x86_iq1_m, iq1_m)
 LAYOUT(FT_MXFP4, x86_mxfp4, mxfp4)
 LAYOUT(FT_NVFP4, x86_nvfp4, nvfp4)
+LAYOUT(FT_TQ3_1S, x86_tq3_1s, tq3_1s)
+LAYOUT(FT_TQ4_1S, x86_tq4_1s, tq4_1s)
 LAYOUT(FT_TQ1_0, x86_trits, tq1_0)
 LAYOUT(FT_TQ2_0, x86_trits, tq2_0)
 LAYOUT(FT_Q1_0, x86_trits, q1_0)
@@ -342,6 +361,7 @@ void ft_x86_pack(ft_kern *k)
         {FT_NVFP4, nvfp4_bytes, nvfp4_rows},       {FT_TQ1_0, tq1_0_bytes, tq1_0_rows},
         {FT_TQ2_0, tq2_0_bytes, tq2_0_rows},       {FT_Q1_0, q1_0_bytes, q1_0_rows},
         {FT_Q2_0, q2_0_bytes, q2_0_rows},          {FT_Q2_0_FORK, q2_0_bytes, q2_0_rows},
+        {FT_TQ3_1S, tq3_1s_bytes, tq3_1s_rows},    {FT_TQ4_1S, tq4_1s_bytes, tq4_1s_rows},
     };
     for (size_t i = 0; i < FT_COUNT(layout); i++) {
         ft_pack *p = &k->pack[layout[i].type];

@@ -19,12 +19,13 @@
 
 enum { PLANE_2, PLANE_2_1, PLANE_4, PLANE_4_1, PLANE_4_2, PLANE_8 };
 enum { BOOK_NONE, BOOK_IQ4, BOOK_FP4, BOOK_IQ2, BOOK_IQ3_XXS, BOOK_IQ3_S, BOOK_IQ1, BOOKS };
+enum { BOOK_TQ3 = BOOKS, BOOK_TQ4 }; /* in quant/turbo_weights.h, the others in ft_x86_book */
 enum { PACK_ROWS = 16 };
 /* What is known of the codes: below 32, below 64, nothing. */
 enum { BYTES_SMALL, BYTES_64, BYTES_ANY };
 
 typedef struct x86_format {
-    int plane, book; /* with a codebook a code is an index to one of sixteen values */
+    int plane, book; /* with a codebook a code is an index to one of its values */
     int sub;         /* values per scale: 16 or 32 */
     bool super;      /* one scale for 256 values and an integer scale for each `sub` */
     bool bf16;       /* two-byte scales are bf16 rather than f16 */
@@ -54,6 +55,8 @@ static const x86_format x86_q8_0 = {PLANE_8, BOOK_NONE, 32, false, false, false,
                         x86_iq1_m = {PLANE_4, BOOK_IQ1, 16, true, false, false, 0, 0.125f},
                         x86_mxfp4 = {PLANE_4, BOOK_FP4, 32, false, true, false, 0, 1},
                         x86_nvfp4 = {PLANE_4, BOOK_FP4, 16, false, false, false, 0, 1},
+                        x86_tq3_1s = {PLANE_2_1, BOOK_TQ3, 16, false, false, false, 0, 1},
+                        x86_tq4_1s = {PLANE_4, BOOK_TQ4, 16, false, false, false, 0, 1},
                         x86_trits = {PLANE_2, BOOK_NONE, 32, false, false, false, 7, 1};
 
 /* Sums of the activations of a row, in arrays that have an element for each 32 of them. At s are

@@ -6,6 +6,8 @@
 #ifndef FT_DEV_CPU_X86_PACKED_H
 #define FT_DEV_CPU_X86_PACKED_H
 
+#include "quant/turbo_weights.h"
+
 INLINE int kind_of(const x86_format f)
 {
     if (f.plane == PLANE_8 || f.book) return BYTES_ANY;
@@ -15,7 +17,10 @@ INLINE int kind_of(const x86_format f)
 /* Bytes of the codebook or of PLANE_8: signed, or 128 larger. */
 INLINE vi book_of(const x86_format f)
 {
-    const vi b = v_book_load(ft_x86_book[f.book]);
+    const int8_t *values = f.book == BOOK_TQ3   ? ft_tq_book_of(FT_TQ3_1S)->small
+                           : f.book == BOOK_TQ4 ? ft_tq_book_of(FT_TQ4_1S)->small
+                                                : ft_x86_book[f.book];
+    const vi b = v_book_load(values);
     return BOOK_SIGNED ? b : v_xor(b, v_set8(0x80));
 }
 
@@ -37,6 +42,7 @@ INLINE void quads(const x86_format f, vi *q, const unsigned char *p, const int h
         } else if (f.plane == PLANE_2 || f.plane == PLANE_2_1) {
             q[j] = bits_at(v_load(p + 64 * h), 2 * j, 0, 3);
             if (f.plane == PLANE_2_1) q[j] = v_or(q[j], bits_at(v_load(p + 128), 4 * h + j, 2, 4));
+            if (f.book) q[j] = v_book(book, q[j]);
         } else {
             q[j] = bits_at(v_load(p + 64 * j), 4 * h, 0, 15);
             if (f.plane == PLANE_4_1) q[j] = v_or(q[j], bits_at(v_load(p + 256), 4 * h + j, 4, 16));
@@ -145,6 +151,27 @@ INLINE void packed(const x86_format f, float *const *y, const unsigned char *w, 
 {
     for (int o = 0; o < rows; o += PACK_ROWS, w += group)
         for (int at = 0; at < PACK_ROWS; at += W) packed_rows(f, y, o, w, at, k, x, n);
+}
+
+/* TQ weights: a row of activations is the sum of two. */
+INLINE void packed_twice(const x86_format f, ft_type type, float *const *y, const unsigned char *w,
+                         size_t group, int rows, int k, const ft_col8 *x, const int n)
+{
+    const float step = ft_tq_book_of(type)->step;
+    ft_col8 both[PACKED_COLS];
+    float out[PACKED_COLS][PACK_ROWS], *to[PACKED_COLS];
+    for (int c = 0; c < n; c++) {
+        both[2 * c] = x[c];
+        both[2 * c + 1] = ft_col8_rest(x[c], k);
+        to[2 * c] = out[2 * c];
+        to[2 * c + 1] = out[2 * c + 1];
+    }
+    for (int o = 0; o < rows; o += PACK_ROWS, w += group) {
+        for (int at = 0; at < PACK_ROWS; at += W) packed_rows(f, to, 0, w, at, k, both, 2 * n);
+        for (int c = 0; c < n; c++)
+            for (int i = 0; i < PACK_ROWS; i++)
+                y[c][o + i] = (out[2 * c][i] + out[2 * c + 1][i]) * step;
+    }
 }
 
 #endif

@@ -21,6 +21,18 @@
         if (n == 3) packed(x86_##name, y, w, group, rows, k, x, 3);                                \
     }
 
+#define TWICE(name, type)                                                                          \
+    static void dot_##name(float *const *y, const unsigned char *w, size_t group, int rows, int k, \
+                           const ft_col8 *x, int n)                                                \
+    {                                                                                              \
+        if (n == 1) packed_twice(x86_##name, type, y, w, group, rows, k, x, 1);                    \
+        if (n == 2) packed_twice(x86_##name, type, y, w, group, rows, k, x, 2);                    \
+        if (PACKED_COLS > 4 && n == 3) packed_twice(x86_##name, type, y, w, group, rows, k, x, 3); \
+        if (PACKED_COLS > 4 && n == 4) packed_twice(x86_##name, type, y, w, group, rows, k, x, 4); \
+    }
+
+TWICE(tq3_1s, FT_TQ3_1S)
+TWICE(tq4_1s, FT_TQ4_1S)
 PACKED(q8_0)
 PACKED(q4_0)
 PACKED(q4_1)
@@ -57,10 +69,11 @@ static void fill_packed(ft_kern *k)
         {FT_IQ2_XS, dot_iq2_s},    {FT_IQ2_S, dot_iq2_s},     {FT_IQ1_S, dot_iq1_s},
         {FT_IQ1_M, dot_iq1_m},     {FT_MXFP4, dot_mxfp4},     {FT_NVFP4, dot_nvfp4},
         {FT_TQ1_0, dot_trits},     {FT_TQ2_0, dot_trits},     {FT_Q1_0, dot_trits},
-        {FT_Q2_0, dot_trits},      {FT_Q2_0_FORK, dot_trits},
+        {FT_Q2_0, dot_trits},      {FT_Q2_0_FORK, dot_trits}, {FT_TQ3_1S, dot_tq3_1s},
+        {FT_TQ4_1S, dot_tq4_1s},
     };
     for (size_t i = 0; i < FT_COUNT(kernel); i++) {
-        k->pack[kernel[i].type].cols = PACKED_COLS;
+        k->pack[kernel[i].type].cols = ft_tq_is(kernel[i].type) ? PACKED_COLS / 2 : PACKED_COLS;
         k->pack[kernel[i].type].dot = kernel[i].dot;
     }
 }
