@@ -32,6 +32,7 @@ static bool on_event(void *user, const ft_event *e)
     return true;
 }
 
+/* The model predicts " Foundation" with a probability of 0.9: rounding does not change it. */
 static result generate(const char *path, const char *device)
 {
     ft_llm_params p;
@@ -47,7 +48,7 @@ static result generate(const char *path, const char *device)
     ft_request r;
     ft_response out;
     result got = {0};
-    static const char prompt[] = "To list the files of a folder, use the command";
+    static const char prompt[] = "Copyright (C) 2024 Free Software";
     ft_request_defaults(&r, m);
     r.prompt = prompt;
     r.prompt_bytes = sizeof prompt - 1;
