@@ -34,8 +34,7 @@ typedef struct ft_partition {
 
 /* The form of activations that a weight needs: bytes with one scale per 32 values, one per 256, or
  * Hadamard-transformed as for TQ weights (quant/turbo_weights.h), with one scale per four values or
- * each row as the sum of two; or two bf16 parts; or f16 with
- * one scale per row. */
+ * each row as the sum of two; or two bf16 parts; or f16 with one scale per row. */
 typedef enum ft_form8 {
     FT_FORM_PLAIN,
     FT_FORM_WIDE,

@@ -56,10 +56,6 @@ INLINE vi v_shl(vi a, const int n)
 {
     return _mm256_slli_epi16(a, n);
 }
-INLINE vi v_sra32(vi a, const int n)
-{
-    return _mm256_srai_epi32(a, n);
-}
 INLINE vi v_book_load(const void *p)
 {
     return _mm256_broadcastsi128_si256(_mm_loadu_si128(p));

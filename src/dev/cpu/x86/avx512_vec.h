@@ -56,10 +56,6 @@ INLINE vi v_shl(vi a, const int n)
 {
     return _mm512_slli_epi16(a, n);
 }
-INLINE vi v_sra32(vi a, const int n)
-{
-    return _mm512_srai_epi32(a, n);
-}
 INLINE vi v_book_load(const void *p)
 {
     return _mm512_broadcast_i32x4(_mm_loadu_si128(p));
