@@ -66,13 +66,13 @@ static void linear(ft_optest *t, const int *n)
         97, k, n, type                                                                             \
     }
 #define BLOCK32(type)                                                                              \
-    ROWS(type, 256, 37), ROWS(type, 320, 40), {1, 32, 1, type}, {3, 96, 5, type},                  \
+    ROWS(type, 256, 37), ROWS(type, 320, 40), {3, 32, 1, type}, {3, 96, 5, type},                  \
         {7, 288, 16, type},                                                                        \
     {                                                                                              \
         4, 2080, 3, type                                                                           \
     }
 #define BLOCK256(type)                                                                             \
-    ROWS(type, 512, 37), ROWS(type, 768, 24), {1, 256, 1, type},                                   \
+    ROWS(type, 512, 37), ROWS(type, 768, 24), {3, 256, 1, type},                                   \
     {                                                                                              \
         7, 768, 16, type                                                                           \
     }
@@ -382,7 +382,7 @@ static void moe(ft_optest *t, const int *n)
 /* Experts of every type: one row, few, many rows of few experts, and few rows each of many. */
 #define EXPERTS(type, k)                                                                           \
     {1, 256, 256, 4, 2, type}, {7, 256, 256, 4, 2, type, 1}, {33, 256, 256, 4, 2, type},           \
-        {40, 256, 256, 32, 2, type},                                                               \
+        {40, 256, 256, 32, 2, type}, {3, 1024, 512, 5, 2, type},                                   \
     {                                                                                              \
         200, 256, 256, 4, 2, type                                                                  \
     }
@@ -398,6 +398,10 @@ OPTEST_ROWS(moe, EACH_TYPE(EXPERTS), {1, 64, 32, 4, 2, FT_F32}, {5, 64, 48, 8, 3
              * of choices */
             {150, 1344, 704, 6, 3, FT_Q8_0}, {290, 2112, 192, 3, 2, FT_Q4_0, 1},
             {600, 64, 64, 40, 4, FT_Q8_0},
+            /* few rows: parts of six units and of eleven, rows that share experts, all of them */
+            {3, 2816, 704, 6, 3, FT_Q4_0}, {4, 1024, 512, 3, 2, FT_Q5_K},
+            {2, 1024, 512, 16, 16, FT_Q6_K}, {4, 2048, 64, 160, 8, FT_Q4_0, 1},
+            {2, 1024, 512, 40, 3, FT_IQ4_XS, 0, 1, 0, FT_Q8_0},
             /* gate, up and down of different types */
             {1, 256, 256, 4, 2, FT_IQ2_XXS, 0, 0, FT_IQ3_S, FT_Q4_K},
             {9, 256, 256, 8, 2, FT_Q3_K, 1, 0, 0, FT_TQ4_1S},
@@ -505,7 +509,10 @@ OPTEST_ROWS(moe_shared, {1, 256, 256, 6, 2, FT_Q4_K, 256}, {21, 128, 64, 8, 3, F
             /* many experts with one to eight rows, and parts of different lengths */
             {40, 512, 256, 32, 4, FT_Q4_0, 256}, {10, 832, 192, 32, 8, FT_Q5_0, 192},
             {12, 320, 704, 30, 8, FT_Q8_0, 704}, {3, 256, 64, 250, 8, FT_Q8_0, 64},
-            {2, 512, 256, 33, 7, FT_Q4_K, 256})
+            {2, 512, 256, 33, 7, FT_Q4_K, 256},
+            /* few rows, with eight units in a row of down */
+            {4, 2048, 512, 40, 8, FT_Q4_K, 512}, {3, 1024, 512, 12, 8, FT_Q4_0, 512},
+            {2, 1024, 512, 9, 8, FT_IQ2_XS, 512}, {1, 1024, 512, 24, 8, FT_Q5_K, 512})
 
 /* A norm and the products that read its result, with weights of two types. */
 static void norm_linears(ft_optest *t, const int *n)

@@ -14,7 +14,7 @@
 
 /* ---- convolution ---- */
 
-enum { CONV_ROWS = 32, CONV_CHANNELS = 128, CONV_AHEAD = 8 };
+enum { CONV_ROWS = 32, CONV_CHANNELS = 128, CONV_AHEAD = 8, CONV_FOURS_AHEAD = 4 };
 
 /* Inputs of one channel in time order: the stored window, the accepted journal rows, the rows of
  * the span. */
@@ -104,11 +104,22 @@ static __global__ void __launch_bounds__(CONV_CHANNELS, C <= 4 ? 8 : 1)
 #pragma unroll
     for (int k = 0; k < C - 1; k++) x[k + 1] = before(sp.replay + k);
     wait_for_previous_kernel();
+    if (sp.tentative && sp.replay)
+#pragma unroll
+        for (int k = 0; k < C - 1; k++) window[k * next] = x[k + 1];
+    float4 v[CONV_FOURS_AHEAD]; /* of this row and the next ones */
+#pragma unroll
+    for (int i = 0; i < CONV_FOURS_AHEAD; i++)
+        if (i < sp.n) v[i] = in[i * step];
+#pragma unroll 1
     for (int r = 0; r < sp.n; r++) {
-        const float4 v = in[r * step];
 #pragma unroll
         for (int k = 0; k < C - 1; k++) x[k] = x[k + 1];
-        x[C - 1] = v;
+        x[C - 1] = v[0];
+#pragma unroll
+        for (int i = 0; i + 1 < CONV_FOURS_AHEAD; i++) v[i] = v[i + 1];
+        if (r + CONV_FOURS_AHEAD < sp.n)
+            v[CONV_FOURS_AHEAD - 1] = in[(r + CONV_FOURS_AHEAD) * step];
         float4 sum = make_float4(0, 0, 0, 0);
 #pragma unroll
         for (int k = 0; k < C; k++)
@@ -117,12 +128,11 @@ static __global__ void __launch_bounds__(CONV_CHANNELS, C <= 4 ? 8 : 1)
         *(float4 *)(mat_head(y, sp.row + r, 0) + ch) =
             make_float4(silu(sum.x), silu(sum.y), silu(sum.z), silu(sum.w));
         if (sp.tentative)
-            *(float4 *)(journal(s.j_conv, s, sp.slot, 1 - sp.plane, r, s.CH) + ch) = v;
+            *(float4 *)(journal(s.j_conv, s, sp.slot, 1 - sp.plane, r, s.CH) + ch) = x[C - 1];
     }
-    if (sp.tentative && !sp.replay) return;
+    if (sp.tentative) return;
 #pragma unroll
-    for (int k = 0; k < C - 1; k++)
-        window[k * next] = sp.tentative ? before(sp.replay + k) : x[k + 1];
+    for (int k = 0; k < C - 1; k++) window[k * next] = x[k + 1];
 }
 
 typedef void conv_fn(ft_mat, ft_mat, ft_vec, const ft_delta, const ft_batch);

@@ -95,6 +95,8 @@ static dim3 product_grid(ft_product *p, int mt, int tokens, int items)
 
 #include "dev/cuda/product/listed.cuh"
 
+#include "dev/cuda/product/few.cuh"
+
 #include "dev/cuda/product/rows_f16.cuh"
 
 /* Many rows without warpgroup instructions, if the tiles fill the GPU; else false. */
@@ -144,6 +146,7 @@ template <class W> static void product_launch(ft_cuda *c, ft_product *p, int tok
         if (router_rows<W>(c, p)) return;
     if constexpr (short_type(W::BYTES)) {
         if (down_rows<W>(c, p, tokens, items)) return;
+        if (few_rows<W>(c, p, items)) return;
         if (listed_rows<W>(c, p, tokens, items)) return;
         if (is_short(c, p, W::BYTES, tokens, items)) return short_launch<W>(c, p, tokens, items);
     }
@@ -168,7 +171,7 @@ template <class W> static void product_launch(ft_cuda *c, ft_product *p, int tok
         split_launch<W, 2, 4>(c, p, grid);
     } else if (mt == 4) {
         split_rows<W, most_tiles(W::BYTES)>(c, p, grid, tokens);
-    } else if (p->logits.p) {
+    } else if (p->logits.x.p) {
         if constexpr (short_type(W::BYTES)) split_launch<W, 2, 1, true>(c, p, grid);
     } else if (mt == 2) {
         split_rows<W, 2>(c, p, grid, tokens);

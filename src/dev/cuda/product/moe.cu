@@ -1,8 +1,8 @@
 /* Experts. route chooses them; moe sorts the choices by expert, so that an expert's weights are
  * read once for all of its rows, multiplies, and adds each row's results in the order of its
  * choices. All of it is on the device: the number of rows per expert is known to the kernels only.
- * For one row there is nothing to sort, and the kernels that multiply choose (route.cuh): a step of
- * the 35b-a3b takes 1.56 ms on an H200 instead of 1.68.
+ * For up to four rows the kernels that multiply choose and sort (chosen.cuh): a step of one row of
+ * the 35b-a3b takes 1.56 ms on an H200 instead of 1.68, of four rows 2.38 instead of 2.71.
  *
  * On an H200, a layer of 35b-a3b (256 experts of 2048 x 512, 8 chosen): one row 10 us for gate and
  * up, 7 for down (18 MB: 1.1 TB/s, 24 % of a plain read), routing 5, adding 3: dependent kernels,
@@ -35,7 +35,7 @@ enum {
     PLAN_THREADS = 1024, /* one for each expert */
     ROUTE_ROWS = 16,     /* most that one block routes and sorts: it computes 4 rows in a us */
     ROUTE_CHOICES = 512,
-    SHORT_PLAN = 8 /* most rows whose choices a warp sorts, 32 of them */
+    SHORT_PLAN = 8 /* most rows whose choices a warp sorts */
 };
 
 typedef struct plan {
@@ -43,34 +43,6 @@ typedef struct plan {
     int32_t *n_item, *list;
     int items; /* maximum */
 } plan;
-
-/* Sum of v over the lanes up to this one. */
-__device__ __forceinline__ int warp_running_sum(int v)
-{
-    const int lane = threadIdx.x & 31;
-#pragma unroll
-    for (int o = 1; o < 32; o *= 2) {
-        const int before = __shfl_up_sync(~0u, v, o);
-        if (lane >= o) v += before;
-    }
-    return v;
-}
-
-/* Sorts at most 32 choices of at most SHORT_PLAN rows, by a warp. */
-__device__ __forceinline__ void make_short_plan(const plan &p, const int32_t *id, int n)
-{
-    const int lane = threadIdx.x & 31, e = lane < n ? id[lane] : -1 - lane;
-    const uint32_t below = (1u << lane) - 1, same = __match_any_sync(~0u, e);
-    const int before = __popc(same & below);
-    const bool leads = !before && lane < n;
-    const uint32_t leaders = __ballot_sync(~0u, leads);
-    const int count = leads ? __popc(same) : 0;
-    const int first = warp_running_sum(count) - count;
-    const int to = __shfl_sync(~0u, first, __ffs((int)same) - 1) + before;
-    if (lane < n) p.list[to] = lane;
-    if (leads) p.item[__popc(leaders & below)] = ft_item{e, first, count};
-    if (!lane) *p.n_item = __popc(leaders);
-}
 
 /* One block, a thread for each expert: counts, offsets, then the list of choices by expert, cut
  * into items of up to `tokens` rows: as few as possible, of about as many rows each. */
@@ -109,12 +81,12 @@ static __global__ void __launch_bounds__(PLAN_THREADS)
 static __global__ void __launch_bounds__(32 * SHORT_PLAN)
     route_short_kernel(ft_expert_choice r, ft_mat x, int E, plan p)
 {
-    __shared__ int32_t id[32];
+    __shared__ int32_t id[SORT_SHORT];
     const int t = threadIdx.x / 32;
     wait_for_previous_kernel();
     route_any(r, x, E, t, id + t * r.K);
     __syncthreads();
-    if (!t) make_short_plan(p, id, x.T * r.K);
+    if (!t) sort_short(p.item, p.list, p.n_item, id, x.T * r.K);
 }
 
 /* Few rows: routing and sorting in one block, which has a warp for each row and a thread for each
@@ -170,7 +142,7 @@ static void route_rows(ft_cuda *c, ft_expert_choice r, ft_mat x)
         FT_LAUNCH_NEXT(c, route_kernel, ft_blocks((size_t)x.T, 4), 128, 0, r, x, E);
         return;
     }
-    if (n <= 32 && x.T <= SHORT_PLAN)
+    if (n <= SORT_SHORT && x.T <= SHORT_PLAN)
         FT_LAUNCH_NEXT(c, route_short_kernel, 1, 32 * x.T, 0, r, x, E, p);
     else
         FT_LAUNCH_NEXT(c, route_plan_kernel, 1, FT_MAX(32 * x.T, (E + 31) / 32 * 32), 0, r, x, E, p,
@@ -185,7 +157,8 @@ extern "C" void ft_cuda_route_now(ft_cuda *c)
     c->unrouted.r.id = NULL;
 }
 
-/* The choice for one row is put off: the next op is moe, whose kernels can make it. */
+/* The choices of few rows are put off: the next op is moe, whose kernels may make them. If they do
+ * not, it is better to choose now, while the next kernel reads its weights. */
 extern "C" void ft_cuda_route(ft_dev *d, ft_expert_choice r, ft_mat x)
 {
     ft_cuda *c = (ft_cuda *)d;
@@ -194,7 +167,9 @@ extern "C" void ft_cuda_route(ft_dev *d, ft_expert_choice r, ft_mat x)
     c->planned = NULL;
     c->unrouted.r = r;
     c->unrouted.x = x;
-    if (x.T > 1 || ft_mat_cols(x) > ROUTE_MAX || r.K > DOWN_CHOICES) ft_cuda_route_now(c);
+    if (x.T > (c->experts_of_eight ? CHOSEN_ROWS : 1) || x.T * r.K > SORT_SHORT ||
+        ft_mat_cols(x) > ROUTE_MAX)
+        ft_cuda_route_now(c);
 }
 
 /* ---- the experts ---- */
@@ -312,6 +287,16 @@ static void add_own(const ft_cuda *c, ft_seg *s, const ft_weight *w)
     s->shared_scale = w->scale;
 }
 
+/* Whether the kernels of gate and up and of the down projections can choose the experts. */
+static bool can_choose(const ft_cuda *c, const ft_product *up, ft_type up_type,
+                       const ft_product *down, ft_type down_type, int tokens, int items)
+{
+    const int up_unit = ft_unit_bytes(up_type), down_unit = ft_unit_bytes(down_type);
+    if (!down_fits(c, down, down_unit, tokens, items)) return false;
+    return up->T == 1 ? split_chooses(c, up, up_unit, tokens, items)
+                      : few_chooses(c, up, up_unit, down, down_unit, tokens, items);
+}
+
 /* moe, with the shared expert as one more expert that has all rows (sh: or NULL). Its results
  * follow the others'. */
 static void run_experts(ft_cuda *c, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_choice r,
@@ -360,9 +345,9 @@ static void run_experts(ft_cuda *c, ft_mat y, ft_mat x, const ft_experts *e, ft_
         up.shared_T = down.shared_T = T;
         up.shared_y = down.shared_x = down.shared_y = n;
     }
-    if (c->unrouted.r.id == r.id && split_chooses(c, &up, ft_unit_bytes(type), tokens, p.items) &&
-        down_fits(c, &down, ft_unit_bytes(ft_product_type(&e->down)), tokens, p.items)) {
-        up.logits = down.logits = ft_logits{c->unrouted.x.p, e->E};
+    if (c->unrouted.r.id == r.id &&
+        can_choose(c, &up, type, &down, ft_product_type(&e->down), tokens, p.items)) {
+        up.logits = down.logits = ft_logits{c->unrouted.x, e->E, r.K};
         c->unrouted.r.id = NULL;
     } else {
         ft_cuda_route_now(c);

@@ -15,6 +15,8 @@
  *                       tile.
  *   product_down the down projections of experts of few rows, and the sum of their results.
  *                       For one row this kernel and product_split can choose the experts.
+ *   product_few gate and up of the experts of two to four rows (9.0 and newer). This kernel and
+ *                       product_down choose the experts.
  *   product_listed, product_listed_short experts with up to eight rows each (9.0 and newer): a warp
  *                       computes all parts of its tiles, one after the other.
  *   product_rows_wgmma many rows: a warpgroup has 4 tiles of weights and 64 or 128 rows of
@@ -24,15 +26,15 @@
  *   product_rows_mma many rows on GPUs without warpgroup instructions: a warp has 2 tiles and 32 or
  *                       64 rows.
  *
- * Experts are products whose rows are given by the items of a list: product_short, product_listed
- * and product_down compute nothing else, product_stream and product_rows_f16 do not support them.
- * All other kernels, and these two, support one matrix, several that read the same x, and a pair
+ * Experts are products whose rows are given by the items of a list: product_short, product_listed,
+ * product_down and product_few compute nothing else, product_stream and product_rows_f16 do not
+ * support them.
+ * All other kernels, and the last two, support one matrix, several that read the same x, and a pair
  * (gate, up) whose results are joined by an activation. */
 #ifndef FT_DEV_CUDA_PRODUCT_CUH
 #define FT_DEV_CUDA_PRODUCT_CUH
 
 #include "dev/cuda/mma.cuh"
-#include "dev/cuda/product/route.cuh"
 #include "dev/cuda/product/weights_low.cuh"
 #include "dev/cuda/spans.cuh"
 
@@ -63,10 +65,10 @@ typedef struct ft_item {
     int32_t expert, first, n;
 } ft_item;
 
-/* The logits of the router for one row, for kernels that choose the experts themselves. */
+/* The logits of the router for few rows, for kernels that choose the experts themselves. */
 typedef struct ft_logits {
-    const float *p; /* NULL: they are chosen */
-    int E;
+    ft_mat x; /* x.p NULL: they are chosen */
+    int E, K;
 } ft_logits;
 
 /* What the results of experts are added to: row t of y gets the sum over i < K of w[t K + i] times
@@ -105,7 +107,7 @@ typedef struct ft_product {
     int shared_x, shared_y; /* ...and the index of its first row in x and y */
     bool item_old; /* the items were computed before the previous kernel (wait_then_start_next) */
     int list_div;  /* an entry of the list is row entry / list_div of x, and row entry of y */
-    ft_logits logits;  /* item i is choice i of the row; there is no list */
+    ft_logits logits;  /* there is no list yet; of one row item i is choice i */
     ft_expert_sum sum; /* for kernels that can add the results... */
     bool summed;       /* ...which set this in the argument of ft_product_run */
 } ft_product;
@@ -181,6 +183,8 @@ __device__ __forceinline__ void half_unit(float (*c)[NT][4], int at, const ft_fr
     }
 }
 
+#include "dev/cuda/product/chosen.cuh"
+
 /* The part of the product that a block computes. */
 struct block_of {
     const ft_seg *s;
@@ -212,7 +216,7 @@ __device__ __forceinline__ bool find_block(const ft_product &p, int tokens, int 
         return true;
     }
     if (CHOOSES) {
-        b.expert = nth_expert(p.logits.p, p.logits.E, y);
+        b.expert = nth_expert(p.logits.x.p, p.logits.E, y);
         b.first = y;
         b.n = 1;
         return true;
@@ -241,6 +245,13 @@ __device__ __forceinline__ int row_y(const ft_product &p, const block_of &b, int
 {
     if (b.expert < 0) return p.shared_y + b.first + i;
     return p.item && !CHOOSES ? __ldg(p.list + b.first + i) : b.first + i;
+}
+
+/* Row of the results for row i of an item that was chosen by this block. */
+__device__ __forceinline__ int chosen_row(const ft_product &p, const block_of &b,
+                                          const int32_t *list, int i)
+{
+    return b.expert < 0 ? p.shared_y + i : list[b.first + i];
 }
 
 __device__ __forceinline__ ft_wview view_of(const ft_seg &s, int expert)
@@ -276,7 +287,7 @@ __device__ __forceinline__ float put_pair(const ft_product &p, int row, int o, f
     return v;
 }
 
-__device__ __forceinline__ int part_units(int units)
+__host__ __device__ __forceinline__ int part_units(int units)
 {
     return (units + PARTS - 1) / PARTS;
 }

@@ -80,7 +80,7 @@ __device__ __forceinline__ void take_best(uint32_t (&key)[N], uint32_t &best, in
     best_key(key, best, at);
 }
 
-enum { ROUTE_MAX = 256 }; /* most experts for nth_expert */
+enum { ROUTE_MAX = 256 }; /* most experts for nth_expert and choose_row */
 
 /* Expert of choice n of a row, for a warp. */
 __device__ __forceinline__ int nth_expert(const float *row, int E, int n)
@@ -92,6 +92,21 @@ __device__ __forceinline__ int nth_expert(const float *row, int E, int n)
     do take_best(key, best, at, top_key, top_at);
     while (n--);
     return top_at < E ? top_at : 0;
+}
+
+/* The experts of all K choices of a row, at most 32, for a warp. */
+__device__ __forceinline__ void choose_row(int32_t *id, const float *row, int E, int K)
+{
+    const int lane = threadIdx.x & 31;
+    uint32_t key[ROUTE_MAX / 32], best, top_key;
+    int at, top_at, mine = 0;
+    load_keys(key, row, E);
+    best_key(key, best, at);
+    for (int i = 0; i < K; i++) {
+        take_best(key, best, at, top_key, top_at);
+        if (i == lane) mine = top_at;
+    }
+    if (lane < K) id[lane] = mine < E ? mine : 0;
 }
 
 /* Routing of one row by a warp: lane l has experts l, l + 32, ..., N of them. chosen: a second copy

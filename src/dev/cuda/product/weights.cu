@@ -114,6 +114,7 @@ extern "C" ft_status ft_cuda_bind(ft_dev *d, ft_weight *w, const void *host, ft_
     w->data = NULL;
     grids_ready(c);
     if (w->E > 1) c->experts = true;
+    if (w->E > 1 && ft_units(w->k) == PARTS) c->experts_of_eight = true;
     const size_t bytes = w->row_bytes * (size_t)w->n * (size_t)w->E;
     const size_t packed = packed_bytes(c, w);
     const bool stays = w->lookup || w->rows || !packed;
