@@ -382,9 +382,14 @@ static void moe(ft_optest *t, const int *n)
 /* Experts of every type: one row, few, many rows of few experts, and few rows each of many. */
 #define EXPERTS(type, k)                                                                           \
     {1, 256, 256, 4, 2, type}, {7, 256, 256, 4, 2, type, 1}, {33, 256, 256, 4, 2, type},           \
-        {40, 256, 256, 32, 2, type}, {3, 1024, 512, 5, 2, type},                                   \
+        {40, 256, 256, 32, 2, type},                                                               \
     {                                                                                              \
         200, 256, 256, 4, 2, type                                                                  \
+    }
+/* Few rows, with parts of two units and eight units in a row of down. */
+#define FEW_ROWS(type, k)                                                                          \
+    {                                                                                              \
+        3, 768, 512, 3, 2, type                                                                    \
     }
 OPTEST_ROWS(moe, EACH_TYPE(EXPERTS), {1, 64, 32, 4, 2, FT_F32}, {5, 64, 48, 8, 3, FT_BF16, 1},
             {17, 96, 128, 16, 4, FT_Q8_0, 0, 1}, {3, 256, 256, 6, 2, FT_Q4_K, 1},
@@ -399,9 +404,9 @@ OPTEST_ROWS(moe, EACH_TYPE(EXPERTS), {1, 64, 32, 4, 2, FT_F32}, {5, 64, 48, 8, 3
             {150, 1344, 704, 6, 3, FT_Q8_0}, {290, 2112, 192, 3, 2, FT_Q4_0, 1},
             {600, 64, 64, 40, 4, FT_Q8_0},
             /* few rows: parts of six units and of eleven, rows that share experts, all of them */
-            {3, 2816, 704, 6, 3, FT_Q4_0}, {4, 1024, 512, 3, 2, FT_Q5_K},
-            {2, 1024, 512, 16, 16, FT_Q6_K}, {4, 2048, 64, 160, 8, FT_Q4_0, 1},
-            {2, 1024, 512, 40, 3, FT_IQ4_XS, 0, 1, 0, FT_Q8_0},
+            {3, 2816, 704, 4, 2, FT_Q4_0}, {4, 1024, 512, 3, 2, FT_Q5_K},
+            {2, 1024, 512, 9, 9, FT_Q6_K}, {4, 1024, 64, 160, 8, FT_Q4_0, 1},
+            {2, 1024, 512, 9, 3, FT_IQ4_XS, 0, 1, 0, FT_Q8_0},
             /* gate, up and down of different types */
             {1, 256, 256, 4, 2, FT_IQ2_XXS, 0, 0, FT_IQ3_S, FT_Q4_K},
             {9, 256, 256, 8, 2, FT_Q3_K, 1, 0, 0, FT_TQ4_1S},
@@ -411,7 +416,7 @@ OPTEST_ROWS(moe, EACH_TYPE(EXPERTS), {1, 64, 32, 4, 2, FT_F32}, {5, 64, 48, 8, 3
             {5, 256, 256, 8, 2, FT_Q8_0, 0, 0, 0, FT_BF16},
             {90, 256, 256, 32, 2, FT_F16, 1, 0, 0, FT_Q4_K},
             {200, 256, 256, 4, 2, FT_BF16, 0, 0, FT_F32, FT_F16}, {3, 512, 520, 8, 3, FT_BF16},
-            {90, 512, 520, 4, 2, FT_BF16, 1})
+            {90, 512, 520, 4, 2, FT_BF16, 1}, EACH_TYPE(FEW_ROWS))
 
 /* Choices that do not come from route, but from the host: others at the same address for the next
  * moe of a step, as when experts are spread over several devices. */
@@ -511,7 +516,7 @@ OPTEST_ROWS(moe_shared, {1, 256, 256, 6, 2, FT_Q4_K, 256}, {21, 128, 64, 8, 3, F
             {12, 320, 704, 30, 8, FT_Q8_0, 704}, {3, 256, 64, 250, 8, FT_Q8_0, 64},
             {2, 512, 256, 33, 7, FT_Q4_K, 256},
             /* few rows, with eight units in a row of down */
-            {4, 2048, 512, 40, 8, FT_Q4_K, 512}, {3, 1024, 512, 12, 8, FT_Q4_0, 512},
+            {4, 2048, 512, 12, 8, FT_Q4_K, 512}, {3, 1024, 512, 12, 8, FT_Q4_0, 512},
             {2, 1024, 512, 9, 8, FT_IQ2_XS, 512}, {1, 1024, 512, 24, 8, FT_Q5_K, 512})
 
 /* A norm and the products that read its result, with weights of two types. */
