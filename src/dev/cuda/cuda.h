@@ -149,7 +149,7 @@ typedef struct ft_cuda {
     bool capture_only;     /* steps are captured but not run */
     bool capturing;        /* the current step is being captured */
     bool experts;          /* the model has some... */
-    bool experts_of_eight; /* ...whose weights have eight units in a row, as product_few needs */
+    bool experts_of_eight; /* ...with matrices of eight units of columns: product_few needs them */
     size_t packed, groups; /* bytes of packed weights; of those that product_groups multiplies */
     int carveout;          /* of its kernels: percent of the largest shared memory; 0: all of it */
     ft_cuda_graph

@@ -28,9 +28,8 @@
  *
  * Experts are products whose rows are given by the items of a list: product_short, product_listed,
  * product_down and product_few compute nothing else, product_stream and product_rows_f16 do not
- * support them.
- * All other kernels, and the last two, support one matrix, several that read the same x, and a pair
- * (gate, up) whose results are joined by an activation. */
+ * support them. All other kernels, and the last two, support one matrix, several that read the same
+ * x, and a pair (gate, up) whose results are joined by an activation. */
 #ifndef FT_DEV_CUDA_PRODUCT_CUH
 #define FT_DEV_CUDA_PRODUCT_CUH
 
@@ -247,7 +246,7 @@ __device__ __forceinline__ int row_y(const ft_product &p, const block_of &b, int
     return p.item && !CHOOSES ? __ldg(p.list + b.first + i) : b.first + i;
 }
 
-/* Row of the results for row i of an item that was chosen by this block. */
+/* The same for an item of this list, which may be in shared memory. */
 __device__ __forceinline__ int chosen_row(const ft_product &p, const block_of &b,
                                           const int32_t *list, int i)
 {
