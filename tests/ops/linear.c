@@ -386,7 +386,7 @@ static void moe(ft_optest *t, const int *n)
     {                                                                                              \
         200, 256, 256, 4, 2, type                                                                  \
     }
-/* Few rows, with parts of two units and eight units in a row of down. */
+/* Few rows, with 768 columns of gate and up and 512 of down: parts of two units and of one. */
 #define FEW_ROWS(type, k)                                                                          \
     {                                                                                              \
         3, 768, 512, 3, 2, type                                                                    \
@@ -403,7 +403,7 @@ OPTEST_ROWS(moe, EACH_TYPE(EXPERTS), {1, 64, 32, 4, 2, FT_F32}, {5, 64, 48, 8, 3
              * of choices */
             {150, 1344, 704, 6, 3, FT_Q8_0}, {290, 2112, 192, 3, 2, FT_Q4_0, 1},
             {600, 64, 64, 40, 4, FT_Q8_0},
-            /* few rows: parts of six units and of eleven, rows that share experts, all of them */
+            /* few rows: parts of six and two units, rows that share experts, all experts */
             {3, 2816, 704, 4, 2, FT_Q4_0}, {4, 1024, 512, 3, 2, FT_Q5_K},
             {2, 1024, 512, 9, 9, FT_Q6_K}, {4, 1024, 64, 160, 8, FT_Q4_0, 1},
             {2, 1024, 512, 9, 3, FT_IQ4_XS, 0, 1, 0, FT_Q8_0},
@@ -515,8 +515,8 @@ OPTEST_ROWS(moe_shared, {1, 256, 256, 6, 2, FT_Q4_K, 256}, {21, 128, 64, 8, 3, F
             {40, 512, 256, 32, 4, FT_Q4_0, 256}, {10, 832, 192, 32, 8, FT_Q5_0, 192},
             {12, 320, 704, 30, 8, FT_Q8_0, 704}, {3, 256, 64, 250, 8, FT_Q8_0, 64},
             {2, 512, 256, 33, 7, FT_Q4_K, 256},
-            /* few rows, with eight units in a row of down */
-            {4, 2048, 512, 12, 8, FT_Q4_K, 512}, {3, 1024, 512, 12, 8, FT_Q4_0, 512},
+            /* few rows, with 512 columns of down; more experts than a block has warps */
+            {4, 1024, 512, 40, 8, FT_Q4_K, 512}, {3, 1024, 512, 12, 8, FT_Q4_0, 512},
             {2, 1024, 512, 9, 8, FT_IQ2_XS, 512}, {1, 1024, 512, 24, 8, FT_Q5_K, 512})
 
 /* A norm and the products that read its result, with weights of two types. */
