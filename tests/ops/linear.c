@@ -379,10 +379,11 @@ static void moe(ft_optest *t, const int *n)
     t_expect_rest(t, z, bound * 4);
     t_check_gaps(t, y);
 }
-/* Experts of every type: one row, few, many rows of few experts, and few rows each of many. */
+/* Experts of every type: one row, few, few rows each of many experts, and 16, 30 and 100 rows of an
+ * expert on average. */
 #define EXPERTS(type, k)                                                                           \
-    {1, 256, 256, 4, 2, type}, {7, 256, 256, 4, 2, type, 1}, {33, 256, 256, 4, 2, type},           \
-        {40, 256, 256, 32, 2, type},                                                               \
+    {1, 256, 256, 4, 2, type}, {7, 256, 256, 4, 2, type, 1}, {40, 256, 256, 32, 2, type},          \
+        {33, 256, 256, 4, 2, type}, {60, 256, 256, 4, 2, type},                                    \
     {                                                                                              \
         200, 256, 256, 4, 2, type                                                                  \
     }

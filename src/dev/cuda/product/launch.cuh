@@ -157,8 +157,10 @@ template <class W> static void product_launch(ft_cuda *c, ft_product *p, int tok
     const int mt = p->wide ? ROWS_TILES : split_tile_count(c, p, W::BYTES, tokens, items);
     const dim3 grid = product_grid(p, mt, tokens, items);
     if (p->glu) p->n_seg = 1;
-    if (p->wide && p->item) {
+    if (p->wide && p->item && tokens == ROWS_MANY) {
         rows_launch<rows_shape<W, ROWS_MANY, true>>(c, p, grid);
+    } else if (p->wide && p->item) {
+        rows_launch<rows_shape<W, ROWS_FEW, true>>(c, p, grid);
     } else if (p->wide && tokens == ROWS_FEW) {
         rows_launch<rows_shape<W, ROWS_FEW, false>>(c, p, grid);
     } else if (groups_layout<W>() && p->wide && p->T <= ROWS_SOME) {

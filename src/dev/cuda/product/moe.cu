@@ -101,14 +101,15 @@ static __global__ void __launch_bounds__(PLAN_THREADS)
     make_plan(p, id, x.T * r.K, tokens);
 }
 
-/* The rows of the busiest expert are not known here: the item size follows the average. With 16
- * rows an expert takes as long on warpgroups as without. */
+/* Most rows of an item. The rows of the busiest expert are not known here, so it follows the
+ * average. With 16 rows an expert takes as long on warpgroups as without. */
 static int item_tokens(const ft_cuda *c, int T, int K, int E)
 {
     const int average = T * K / E;
     if (average < 8) return 8;
     if (average <= 16) return 16;
-    return ft_cuda_wide(c, T) ? ROWS_MANY : ft_cuda_tiled(c) ? ROWS_FEW : 16;
+    if (ft_cuda_wide(c, T)) return average > ROWS_FEW ? ROWS_MANY : ROWS_FEW;
+    return ft_cuda_tiled(c) ? ROWS_FEW : 16;
 }
 
 /* Memory for the sorted list of n choices; false: no memory. */
@@ -305,7 +306,7 @@ static void run_experts(ft_cuda *c, ft_mat y, ft_mat x, const ft_experts *e, ft_
     const int T = x.T, n = T * r.K, D = e->down.n, F = e->F, rows = n + (sh ? T : 0);
     const int tokens = item_tokens(c, T, r.K, e->E);
     const ft_type type = ft_product_type(e->gate_up.data ? &e->gate_up : &e->gate);
-    const bool wide = ft_cuda_wide(c, T) && tokens == ROWS_MANY;
+    const bool wide = ft_cuda_wide(c, T) && tokens >= ROWS_FEW;
     const bool few = ft_cuda_wide(c, T) && !wide; /* many rows in total, but few per expert */
     plan p;
     float *part =
@@ -402,7 +403,7 @@ extern "C" void ft_cuda_expert_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_we
 {
     ft_cuda *c = (ft_cuda *)d;
     const int n = y.T, T = n / r.K, tokens = item_tokens(c, T, r.K, w->E);
-    const bool wide = ft_cuda_wide(c, T) && tokens == ROWS_MANY;
+    const bool wide = ft_cuda_wide(c, T) && tokens >= ROWS_FEW;
     const size_t plane = bf16_plane(x.T, ft_mat_cols(x));
     plan p;
     uint16_t *narrow = NULL;

@@ -1,10 +1,10 @@
 /* dev/cuda/product/rows_wgmma.cuh - products of many rows with warpgroup instructions (compute
  * capability 9.0). A block computes tiles of 128 outputs by 128 rows, or by 96 or 64 if there are
- * no more rows, one after the other. Of an expert with fewer rows 32, 64 or 96 are multiplied. Two
- * warpgroups multiply, 64 outputs each: a warp decodes a tile of 16 into registers, which are the
- * left operand; the right operand, the rows, is in shared memory and used by both. A third
- * warpgroup copies to a ring buffer: an entry has a unit (64 columns) of the rows and of the eight
- * tiles of weights.
+ * no more rows, one after the other. Experts have tiles of 64 rows if that is enough for the
+ * average one, else of 128, of which 32, 64, 96 or 128 are multiplied. Two warpgroups multiply, 64
+ * outputs each: a warp decodes a tile of 16 into registers, which are the left operand; the right
+ * operand, the rows, is in shared memory and used by both. A third warpgroup copies to a ring
+ * buffer: an entry has a unit (64 columns) of the rows and of the eight tiles of weights.
  *
  * A warpgroup instruction takes 16 columns of the right operand from 32 contiguous bytes, whereas
  * in product_split a lane takes eight columns for two instructions from 16 bytes. So the bf16
@@ -17,8 +17,10 @@
  * both decode or wait the tensor core is idle; a third would need the registers that hold the sums
  * of parts.
  *
- * Experts (256 of 2048 x 512, 8 chosen, one layer, with the sums): 1024 rows 469 us, of which
- * reading the weights would take 108; 4096 rows 1,017 us, 228 TFLOP/s (docs/why/0033).
+ * Experts (256 of 2048 x 512, 8 chosen, one layer, with the sums): 1024 rows 433 us, of which
+ * reading the weights would take 108; 4096 rows 1,017 us, 228 TFLOP/s (docs/why/0033). With 64 rows
+ * a tile of weights is decoded as often as it is multiplied: schedulers issue in 52 of 100 cycles,
+ * half of it bit operations, of which they can do one in two cycles.
  *
  * Included by product.cuh. */
 #ifndef FT_DEV_CUDA_PRODUCT_ROWS_CUH
@@ -40,8 +42,9 @@ template <class W, int ROWS, bool LISTED> struct rows_shape {
     enum {
         listed = LISTED,
         R = ROWS,
-        SUMS = R / 2,    /* of a thread */
-        PLANE = R * 128, /* bytes of a unit of rows, one plane */
+        LEAST = LISTED && R > ROWS_FEW ? 32 : R, /* rows that are multiplied */
+        SUMS = R / 2,                            /* of a thread */
+        PLANE = R * 128,                         /* bytes of a unit of rows, one plane */
         X = PLANE * W::XP,
         PLACE = X + (ROWS_TILES * W::BYTES + 1023) / 1024 * 1024,
         RESULTS = R * ROWS_PITCH, /* floats of a warpgroup */
@@ -66,16 +69,18 @@ __device__ __forceinline__ int rows_weights(const ft_product &p, const block_of 
 /* ---- the producer warpgroup ---- */
 
 /* Rows of a list: thread i copies piece i % 8 of rows i / 8, + 16, ... */
-struct rows_listed {
-    uint32_t from[ROWS_MANY / 16], to;
+template <int R> struct rows_listed {
+    uint32_t from[R / 16], to;
 };
 
-__device__ __forceinline__ void find_listed(const ft_product &p, const block_of &b, rows_listed &l)
+template <int R>
+__device__ __forceinline__ void find_listed(const ft_product &p, const block_of &b,
+                                            rows_listed<R> &l)
 {
     const int i = threadIdx.x & 127, piece = i & 7, first = i >> 3;
     l.to = 128 * first + 16 * (piece ^ (first & 7));
 #pragma unroll
-    for (int j = 0; j < ROWS_MANY / 16; j++) {
+    for (int j = 0; j < R / 16; j++) {
         const int row = row_x(p, b, min(first + 16 * j, b.n - 1));
         l.from[j] = 128u * row + 16 * (piece ^ (row & 7));
     }
@@ -83,12 +88,12 @@ __device__ __forceinline__ void find_listed(const ft_product &p, const block_of 
 
 template <class S>
 __device__ __forceinline__ void bring_listed(uint32_t to, const char *x, size_t plane,
-                                             const rows_listed &l, int rows)
+                                             const rows_listed<S::R> &l, int rows)
 {
 #pragma unroll
     for (int q = 0; q < S::weights::XP; q++)
 #pragma unroll
-        for (int j = 0; j < ROWS_MANY / 16; j++)
+        for (int j = 0; j < S::R / 16; j++)
             if (16 * j < rows)
                 copy_16(to + q * S::PLANE + 2048 * j + l.to, x + q * plane + l.from[j]);
 }
@@ -130,7 +135,7 @@ template <class S> __device__ __forceinline__ void rows_feed(const ft_product &p
             weights[j] = unit_at(w, tile, 0, W::BYTES);
         }
         const char *x = (const char *)p.x + (S::listed ? 0 : (size_t)b.first * 128);
-        rows_listed l;
+        rows_listed<S::R> l;
         if (S::listed) find_listed(p, b, l);
         expect_results(p, b);
         for (int u = 0; u < w.units; u++) {
@@ -207,25 +212,30 @@ __device__ __forceinline__ void rows_issue(float (&c)[S::SUMS],
         }
 }
 
-/* The same, for as many rows as the tile has. */
-template <class S>
+/* The same for the fewest of ROWS, ROWS + 32, ... that a tile of `rows` rows needs. */
+template <class S, int ROWS>
 __device__ __forceinline__ void rows_issue_some(float (&c)[S::SUMS],
                                                 const ft_frag (&f)[2][S::weights::WP],
                                                 const ring_buffer &r, bool add, int rows)
 {
-    if constexpr (S::listed) {
-        shared_written(); /* these rows were copied by other threads with ordinary copies */
-        if (rows > 96)
-            rows_issue<S, S::R>(c, f, r, add);
-        else if (rows > 64)
-            rows_issue<S, 96>(c, f, r, add);
-        else if (rows > 32)
-            rows_issue<S, 64>(c, f, r, add);
+    if constexpr (ROWS < S::R) {
+        if (rows > ROWS)
+            rows_issue_some<S, ROWS + 32>(c, f, r, add, rows);
         else
-            rows_issue<S, 32>(c, f, r, add);
+            rows_issue<S, ROWS>(c, f, r, add);
     } else {
         rows_issue<S, S::R>(c, f, r, add);
     }
+}
+
+/* The same for a tile of `rows` rows, as one group to wait for. */
+template <class S>
+__device__ __forceinline__ void rows_unit(float (&c)[S::SUMS],
+                                          const ft_frag (&f)[2][S::weights::WP],
+                                          const ring_buffer &r, bool add, int rows)
+{
+    if (S::listed) shared_written(); /* other threads copied these rows with ordinary copies */
+    rows_issue_some<S, S::LEAST>(c, f, r, add, rows);
     group_commit();
 }
 
@@ -237,37 +247,54 @@ template <class S> __device__ __forceinline__ void free_place(const ring_buffer 
     barrier_arrive(r.empty + 8 * before);
 }
 
-/* The previous entry is used and its part complete: sum += c. */
-template <class S>
+/* Waits until all but the last N units are multiplied, and adds a part that is complete then. */
+template <class S, int N>
 __device__ __forceinline__ void rows_add(float (&sum)[S::SUMS], float (&c)[S::SUMS],
                                          const ring_buffer &r)
 {
-    group_wait<0>();
+    group_wait<N>();
     group_registers(c);
     free_place<S>(r);
 #pragma unroll
     for (int i = 0; i < S::SUMS; i++) sum[i] += c[i];
 }
 
-/* The sums of a tile. A unit is decoded while the one before it is multiplied, also across the end
- * of a part. -0 is what a sum begins with: x + -0 is x, also for -0. */
+/* Parts of one unit each, an even number of them: two alternate. */
 template <class S>
-__device__ __forceinline__ void rows_sums(float (&sum)[S::SUMS], ring_buffer &r, int units,
-                                          int rows)
+__device__ __forceinline__ void rows_units(float (&sum)[S::SUMS], ring_buffer &r, int units,
+                                           int rows)
+{
+    ft_frag f[2][2][S::weights::WP];
+    for (int u = 0; u < units; u += 2) {
+        float c[2][S::SUMS] = {};
+        rows_decode<S>(f[0], r);
+        rows_unit<S>(c[0], f[0], r, false, rows);
+        next_place<S>(r);
+        rows_decode<S>(f[1], r);
+        rows_unit<S>(c[1], f[1], r, false, rows);
+        rows_add<S, 1>(sum, c[0], r);
+        next_place<S>(r);
+        rows_add<S, 0>(sum, c[1], r);
+    }
+}
+
+/* Parts of any number of units. A unit is decoded while the one before it is multiplied, also
+ * across the end of a part. */
+template <class S>
+__device__ __forceinline__ void rows_parts(float (&sum)[S::SUMS], ring_buffer &r, int units,
+                                           int rows)
 {
     const int per = part_units(units);
     ft_frag f[2][2][S::weights::WP];
     float c[S::SUMS] = {};
     int done = 0; /* units of this part */
-#pragma unroll
-    for (int i = 0; i < S::SUMS; i++) sum[i] = -0.0f;
     for (int u = 0; u < units; u += 2)
 #pragma unroll
         for (int h = 0; h < 2; h++) {
             if (h && u + h >= units) break;
             rows_decode<S>(f[h], r);
-            if (!done && u + h) rows_add<S>(sum, c, r);
-            rows_issue_some<S>(c, f[h], r, done, rows);
+            if (!done && u + h) rows_add<S, 0>(sum, c, r);
+            rows_unit<S>(c, f[h], r, done, rows);
             if (done) {
                 group_wait<1>();
                 free_place<S>(r);
@@ -275,7 +302,21 @@ __device__ __forceinline__ void rows_sums(float (&sum)[S::SUMS], ring_buffer &r,
             next_place<S>(r);
             if (++done == per) done = 0;
         }
-    rows_add<S>(sum, c, r);
+    rows_add<S, 0>(sum, c, r);
+}
+
+/* The sums of a tile. They begin with -0: x + -0 is x, also for -0. The registers are enough for
+ * two parts at a time in tiles of few rows. */
+template <class S>
+__device__ __forceinline__ void rows_sums(float (&sum)[S::SUMS], ring_buffer &r, int units,
+                                          int rows)
+{
+#pragma unroll
+    for (int i = 0; i < S::SUMS; i++) sum[i] = -0.0f;
+    if (S::listed && S::R == ROWS_FEW && part_units(units) == 1 && units % 2 == 0)
+        rows_units<S>(sum, r, units, rows);
+    else
+        rows_parts<S>(sum, r, units, rows);
 }
 
 template <int N> __device__ __forceinline__ void clear(float (&c)[N])
