@@ -184,18 +184,21 @@ static void draft(const ft_model *m, ft_step *s)
     ft_linear(s, a.x, eh, &c->mtp.proj);
     ft_rmsnorm(s, a.xn, a.x, w->mix_norm, c->eps);
     ft_rope_angles(s, a.cs, &c->rope);
-    attn_kv(c, w, &a, s, c->L, false);
+    const bool one = s->T == 1 && s->n_out; /* the only row is the output row */
+    attn_kv(c, w, &a, s, c->L, one);
     if (!s->n_out) return;
 
-    act o = lay_out(c, s, s->n_out, w->G);
-    ft_gather_out(s, o.x, a.x);
-    ft_gather_out(s, o.xn, a.xn);
-    ft_gather_out(s, o.cs, a.cs);
+    act o = one ? a : lay_out(c, s, s->n_out, w->G);
     ft_attn p = causal(c);
     p.first = 1;
-    p.out = true;
-    ft_linear(s, o.qg, o.xn, &w->wqg);
-    ft_norm_rope(s, ft_heads(o.qg, 0, c->H, c->d, 2 * c->d), w->q_norm, c->eps, o.cs);
+    if (!one) {
+        ft_gather_out(s, o.x, a.x);
+        ft_gather_out(s, o.xn, a.xn);
+        ft_gather_out(s, o.cs, a.cs);
+        p.out = true;
+        ft_linear(s, o.qg, o.xn, &w->wqg);
+        ft_norm_rope(s, ft_heads(o.qg, 0, c->H, c->d, 2 * c->d), w->q_norm, c->eps, o.cs);
+    }
     attn_mix(c, w, &o, s, c->L, p);
     ffn(c, w, &o, s);
     ft_rmsnorm(s, s->hidden, o.x, c->mtp.out_norm, c->eps);
