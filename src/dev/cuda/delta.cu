@@ -14,7 +14,7 @@
 
 /* ---- convolution ---- */
 
-enum { CONV_ROWS = 32, CONV_CHANNELS = 128, CONV_AHEAD = 8, CONV_FOURS_AHEAD = 4 };
+enum { CONV_ROWS = 32, CONV_CHANNELS = 128, CONV_AHEAD = 8, CONV_TOGETHER = 4, CONV_FEW = 8 };
 
 /* Inputs of one channel in time order: the stored window, the accepted journal rows, the rows of
  * the span. */
@@ -81,45 +81,44 @@ static __global__ void __launch_bounds__(CONV_CHANNELS)
     for (int i = 0; i < C - 1; i++) window[(size_t)i * s.CH] = history_at(h, shift + i);
 }
 
-/* The same for short spans: a thread has four channels, and all rows. */
-template <int C>
-static __global__ void __launch_bounds__(CONV_CHANNELS, C <= 4 ? 8 : 1)
+/* The same for short spans: a thread has four channels of every ROWS-th row. Inputs before the span
+ * are in registers for its first row alone, so ROWS is 1, at least C - 1, or the longest span. */
+template <int C, int ROWS>
+static __global__ void __launch_bounds__(CONV_CHANNELS, 8)
     conv_fours_kernel(ft_mat y, ft_mat u, ft_vec w, const ft_delta s, const ft_batch b)
 {
-    const int ch = 4 * (blockIdx.y * CONV_CHANNELS + threadIdx.x);
+    const int first = ROWS > 1 ? threadIdx.y : 0;
+    const int ch = 4 * (blockIdx.y * (CONV_CHANNELS / ROWS) + threadIdx.x);
     const ft_span sp = b.span[blockIdx.x];
     if (!sp.n || ch >= s.CH) return;
     float4 *window = (float4 *)(s.conv + (size_t)sp.slot * (C - 1) * s.CH + ch);
     const float4 *old = (const float4 *)(journal(s.j_conv, s, sp.slot, sp.plane, 0, s.CH) + ch);
     const float4 *in = (const float4 *)(mat_head(u, sp.row, 0) + ch);
     const int next = s.CH / 4, step = u.rs / 4;
-    /* input i before the rows of the span: the stored window, then accepted journal rows */
-    const auto before = [&](int i) {
-        return i < C - 1 ? window[i * next] : old[(i - (C - 1)) * next];
-    };
     float tap[4][C];
     float4 x[C]; /* the last C inputs */
 #pragma unroll
     for (int i = 0; i < 4 * C; i++) tap[i / C][i % C] = w.p[(size_t)ch * C + i];
+        /* those before the rows of the span: of the stored window, then accepted journal rows */
 #pragma unroll
-    for (int k = 0; k < C - 1; k++) x[k + 1] = before(sp.replay + k);
+    for (int k = 0; k < C - 1; k++) {
+        const int i = sp.replay + first + k;
+        if (first + k < C - 1) x[k] = i < C - 1 ? window[i * next] : old[(i - (C - 1)) * next];
+    }
+    if (ROWS > 1) __syncthreads(); /* all threads have read the window */
     wait_for_previous_kernel();
-    if (sp.tentative && sp.replay)
+    if (sp.tentative && sp.replay && !first)
 #pragma unroll
-        for (int k = 0; k < C - 1; k++) window[k * next] = x[k + 1];
-    float4 v[CONV_FOURS_AHEAD]; /* of this row and the next ones */
-#pragma unroll
-    for (int i = 0; i < CONV_FOURS_AHEAD; i++)
-        if (i < sp.n) v[i] = in[i * step];
+        for (int k = 0; k < C - 1; k++) window[k * next] = x[k];
 #pragma unroll 1
-    for (int r = 0; r < sp.n; r++) {
+    for (int r = first; r < sp.n; r += ROWS) {
 #pragma unroll
-        for (int k = 0; k < C - 1; k++) x[k] = x[k + 1];
-        x[C - 1] = v[0];
-#pragma unroll
-        for (int i = 0; i + 1 < CONV_FOURS_AHEAD; i++) v[i] = v[i + 1];
-        if (r + CONV_FOURS_AHEAD < sp.n)
-            v[CONV_FOURS_AHEAD - 1] = in[(r + CONV_FOURS_AHEAD) * step];
+        for (int k = 0; k < C; k++) {
+            if (ROWS == 1 && k < C - 1)
+                x[k] = r ? x[k + 1] : x[k];
+            else if (r + k >= C - 1)
+                x[k] = in[(r + k - (C - 1)) * step];
+        }
         float4 sum = make_float4(0, 0, 0, 0);
 #pragma unroll
         for (int k = 0; k < C; k++)
@@ -129,22 +128,28 @@ static __global__ void __launch_bounds__(CONV_CHANNELS, C <= 4 ? 8 : 1)
             make_float4(silu(sum.x), silu(sum.y), silu(sum.z), silu(sum.w));
         if (sp.tentative)
             *(float4 *)(journal(s.j_conv, s, sp.slot, 1 - sp.plane, r, s.CH) + ch) = x[C - 1];
-    }
-    if (sp.tentative) return;
+        else if (r == sp.n - 1)
 #pragma unroll
-    for (int k = 0; k < C - 1; k++) window[k * next] = x[k + 1];
+            for (int k = 0; k < C - 1; k++) window[k * next] = x[k + 1];
+    }
 }
 
 typedef void conv_fn(ft_mat, ft_mat, ft_vec, const ft_delta, const ft_batch);
 
-/* Kernels for 2 to 16 taps. */
-template <int C> static conv_fn *conv_of(int taps, bool fours)
+/* Kernels for 2 to 16 taps. together: rows that threads of a block compute at the same time, four
+ * channels each; 0: a thread has one channel. */
+template <int C> static conv_fn *conv_of(int taps, int together)
 {
-    if (taps == C) return fours ? conv_fours_kernel<C> : conv_kernel<C>;
-    return conv_of<C + 1>(taps, fours);
+    if (taps != C) return conv_of<C + 1>(taps, together);
+    if constexpr (C <= CONV_TOGETHER + 1) {
+        if (together == 1) return conv_fours_kernel<C, 1>;
+        if (together == 2) return conv_fours_kernel<C, 2>;
+        if (together) return conv_fours_kernel<C, CONV_TOGETHER>;
+    }
+    return conv_kernel<C>;
 }
 
-template <> conv_fn *conv_of<17>(int, bool)
+template <> conv_fn *conv_of<17>(int, int)
 {
     return NULL;
 }
@@ -155,17 +160,30 @@ static bool conv_aligned(ft_mat m)
     return m.rs % 4 == 0 && (uintptr_t)m.p % 16 == 0;
 }
 
+/* Rows that threads of a block compute at the same time, four channels each; 0: one channel. */
+static int conv_together(const ft_cuda *c, ft_mat y, ft_mat u, const ft_delta *s)
+{
+    const int rows = c->shape.rows;
+    if (rows > FT_DECODE_ROWS || s->C > CONV_TOGETHER + 1 || s->CH % 4 || !conv_aligned(u) ||
+        !conv_aligned(y))
+        return 0;
+    /* Of many sequences that may have two rows most have one: half of the threads would have no
+     * work. */
+    if (rows < 2 || (rows == 2 && c->shape.T > CONV_FEW)) return 1;
+    return rows == 2 ? 2 : CONV_TOGETHER;
+}
+
 extern "C" void ft_cuda_conv(ft_dev *d, ft_mat y, ft_mat u, ft_vec w, const ft_delta *s)
 {
     ft_cuda *c = (ft_cuda *)d;
-    const bool fours =
-        c->shape.rows <= FT_DECODE_ROWS && s->CH % 4 == 0 && conv_aligned(u) && conv_aligned(y);
-    const dim3 grid(fours ? (unsigned)FT_MAX(1, c->batch.S)
-                          : span_pieces(c->batch.T, c->batch.S, CONV_ROWS),
-                    ft_blocks((size_t)s->CH, CONV_CHANNELS * (fours ? 4 : 1)));
+    const int together = conv_together(c, y, u, s);
+    const dim3 block(CONV_CHANNELS / FT_MAX(1, together), FT_MAX(1, together));
+    const dim3 grid(together ? (unsigned)FT_MAX(1, c->batch.S)
+                             : span_pieces(c->batch.T, c->batch.S, CONV_ROWS),
+                    ft_blocks((size_t)s->CH, block.x * (together ? 4 : 1)));
     ft_cuda_wrote(c, y);
-    conv_fn *conv = conv_of<2>(s->C, fours);
-    FT_LAUNCH_NEXT(c, conv, grid, CONV_CHANNELS, 0, y, u, w, *s, c->batch);
+    conv_fn *conv = conv_of<2>(s->C, together);
+    FT_LAUNCH_NEXT(c, conv, grid, block, 0, y, u, w, *s, c->batch);
 }
 
 /* ---- recurrence ---- */
