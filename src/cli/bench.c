@@ -9,6 +9,7 @@
 #include "cli/bench_ops.h"
 #include "cli/bench_record.h"
 #include "cli/bench_rows.h"
+#include "cli/bench_seqs.h"
 #include "cli/bench_sim.h"
 #include "cli/bench_spec.h"
 #include "cli/cmd.h"
@@ -205,7 +206,8 @@ int ft_cmd_bench(const ft_opts *o)
     }
     if (ft_opts_set(o, "rows")) return ft_bench_rows(o);
     if (ft_opts_text(o, "sim-accept")) return ft_bench_sim(o);
-    if (ft_opts_text(o, "plot")) return ft_bench_depth(o);
+    if (ft_opts_text(o, "plot"))
+        return ft_opts_int(o, "seqs") > 1 ? ft_bench_seqs(o) : ft_bench_depth(o);
     bench b = {.prompt = (int)ft_opts_int(o, "n-prompt"),
                .gen = (int)ft_opts_int(o, "n-gen"),
                .depth = (int)ft_opts_int(o, "n-depth"),

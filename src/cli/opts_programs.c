@@ -432,7 +432,8 @@ const ft_param ft_opts_programs[] = {
     {.name = "plot",
      FT_IS_TEXT("FILE"),
      FOR(BENCH, MEASURE),
-     .help = "plot decoding speed over context length up to --n-depth, as SVG; with --spec: over "
-             "the number of draft tokens, adaptive drafting as a dashed line"},
+     .help = "plot decoding speed over context length up to --n-depth, as SVG; with --seqs: over "
+             "the number of sequences; with --spec: over the number of draft tokens, adaptive "
+             "drafting as a dashed line"},
 };
 const int ft_n_opts_programs = FT_COUNT(ft_opts_programs);

@@ -101,7 +101,37 @@ static void prompt_rows(ft_engine *e, ft_slot *s, ft_rowset *w, int room)
 
 static bool responses_now(const ft_slot *s)
 {
-    return s->state == SLOT_DECODE && !s->paused && !s->swapped && !s->held.on;
+    return s->state == SLOT_DECODE && !s->paused && !s->swapped && !s->held.on && !s->resting;
+}
+
+/* Whether the rows of this step are one for each response. */
+static bool one_row_each(const ft_engine *e)
+{
+    for (int i = 0; i < e->p.slots; i++) {
+        const ft_slot *s = &e->slot[i];
+        if (s->state == SLOT_PREFILL || (responses_now(s) && s->draft.n)) return false;
+    }
+    return true;
+}
+
+/* Chooses which responses run in this step. */
+static void rotate(ft_engine *e)
+{
+    const int slots = e->p.slots;
+    int n = 0;
+    for (int i = 0; i < slots; i++) {
+        e->slot[i].resting = false;
+        n += responses_now(&e->slot[i]);
+    }
+    int left = one_row_each(e) ? ft_rotation_choose(&e->rotation, n) : n;
+    e->resting = n - left;
+    const int first = e->rotation.first;
+    for (int i = 0; i < slots && e->resting; i++) {
+        ft_slot *s = &e->slot[(first + i) % slots];
+        if (!responses_now(s)) continue;
+        s->resting = !left;
+        if (left && --left == 0) e->rotation.first = (slot_index(s) + 1) % slots;
+    }
 }
 
 /* Room is made in the order of arrival, before anyone has rows. */
@@ -158,6 +188,7 @@ bool ft_batch_fill(ft_engine *e)
     ft_rowset *w = ft_runner_rows(e->runner);
     for (int i = 0; i < e->p.slots; i++) e->slot[i].rows.n = 0;
     ft_preempt_restore(e);
+    rotate(e);
     reserve_responses(e);
     for (int i = 0; i < e->p.slots; i++)
         if (responses_now(&e->slot[i])) response_rows(e, &e->slot[i], w);

@@ -536,6 +536,15 @@ static bool any_behind(const ft_engine *e)
     return false;
 }
 
+/* If some responses rested, the step is for the governor one of all of them that took longer, so
+ * that drafting is compared with what its absence takes. */
+static void time_step(ft_engine *e, int slots, int rows, double seconds)
+{
+    const int all = slots + e->resting;
+    if (rows == slots) ft_rotation_timed(&e->rotation, slots, seconds);
+    ft_gov_trunk(&e->costs, all, rows + e->resting, seconds * all / slots);
+}
+
 /* The trunk pass of a step, timed for the governor if it has no prompt rows. */
 static ft_status trunk(ft_engine *e, ft_err *err)
 {
@@ -561,7 +570,7 @@ static ft_status trunk(ft_engine *e, ft_err *err)
     ft_mask_limit(e, (double)(ft_now_ns() - start) * 1e-9);
     read_rows(e);
     const double seconds = (double)(ft_now_ns() - start - e->mask_wait_ns) * 1e-9;
-    if (e->pure && !ft_runner_fresh(e->runner)) ft_gov_trunk(&e->costs, slots, rows, seconds);
+    if (e->pure && !ft_runner_fresh(e->runner)) time_step(e, slots, rows, seconds);
     for (int i = 0; i < e->p.slots; i++)
         if (e->slot[i].rows.n) e->slot[i].stats.verify_s += seconds;
     return FT_OK;

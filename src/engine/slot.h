@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "engine/engine.h"
 #include "engine/governor.h"
+#include "engine/rotation.h"
 #include "kv/prefix.h"
 #include "kv/save.h"
 
@@ -25,6 +26,7 @@ struct ft_slot {
                           * preempted */
     int waited;          /* steps in a row in which its prompt got no rows */
     bool paused;         /* its client reads too slowly: it gets no rows until it is resumed */
+    bool resting;        /* other responses run in this step (engine/rotation.h) */
     bool preparing;      /* its images are not encoded yet: its prompt gets no rows until then */
     ft_seq *seq;
     ft_task task;
@@ -131,12 +133,14 @@ struct ft_engine {
     ft_gov_choice *choice; /* [p.slots]: slots for which the governor chooses the number of draft
                             * tokens */
     int rows_now;          /* decode rows of this step */
-    int score_left;        /* output rows of this step that are left for scoring prompts */
-    bool pure;             /* this step has no prompt rows */
-    uint64_t steps;        /* trunk passes so far */
-    ft_device_time time;   /* up to the start of the last step */
-    int64_t run_ns;        /* when that step began; 0: there was no work before it */
-    double run_busy;       /* the device's busy_s then */
+    int resting;           /* responses that could run in this step and do not */
+    ft_rotation rotation;
+    int score_left;      /* output rows of this step that are left for scoring prompts */
+    bool pure;           /* this step has no prompt rows */
+    uint64_t steps;      /* trunk passes so far */
+    ft_device_time time; /* up to the start of the last step */
+    int64_t run_ns;      /* when that step began; 0: there was no work before it */
+    double run_busy;     /* the device's busy_s then */
     uint64_t arrivals, preempted;
     uint64_t reuse_hits, reuse_misses; /* prompts of which some tokens, or none, were cached */
     char fault[500]; /* why a pass failed; a device does not recover, so all later passes fail

@@ -30,6 +30,11 @@ ok "layers on demand" $?
 same "speed at each depth" "$(grep -c '^after' "$dir/depth.txt")" 3
 grep -q '<polyline' "$dir/depth.svg" && grep -q '>300<' "$dir/depth.svg"
 ok "and a picture of it" $?
+"$ft" bench -m "$model" --seqs 18 -n 4 -r 1 --plot "$dir/seqs.svg" >"$dir/seqs.txt"
+same "speed of each number of sequences" \
+    "$(awk '/sequences .*tokens/ { printf "%s ", $1 }' "$dir/seqs.txt")" "1 2 4 8 16 17 18 "
+grep -q '<polyline' "$dir/seqs.svg" && grep -q '>17<' "$dir/seqs.svg"
+ok "and a picture of that" $?
 rows=$("$ft" bench -m "$model" --rows 3 -r 1 -q)
 same "steps of 1, 2 and 3 rows" "$(grep -c ' ms per step ' <<<"$rows")" 3
 grep -q 'a step of 3 rows, op by op' <<<"$rows"
