@@ -12,7 +12,7 @@
 #include <limits.h>
 
 enum {
-    FT_SHAPE_ROWS = 64,       /* larger steps are not captured: their shape is exact */
+    FT_SHAPE_ROWS = 128,      /* larger steps are not captured: their shape is exact */
     FT_SHAPE_SHORT_CTX = 512, /* contexts up to this length are one range of attention */
 };
 

@@ -16,6 +16,7 @@ enum {
     FT_MICRO_MAX = 32,    /* parts of a step */
     FT_MICRO_CHOICES = 3, /* whole, one part per device, two parts per device */
     FT_MICRO_SIZES = 16,  /* numbers of rows, by powers of two */
+    FT_MICRO_ABOVE = 64,  /* captured steps of up to this many rows stay whole */
 };
 
 /* A part: rows [row, row + T) of the step, its output rows [out, out + n_out) and its spans. */

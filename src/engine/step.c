@@ -578,7 +578,7 @@ static int parts_of_pass(ft_runner *r)
     if (d->stages < 2) return 1;
     for (int i = 0; i < w->S; i++) longest = FT_MAX(longest, w->span[i].n);
     if (longest > FT_DECODE_ROWS) return FT_MIN(w->T / d->part_rows, 4 * d->stages);
-    if (w->S < 2 || (d->captures && w->T <= FT_SHAPE_ROWS)) return 1;
+    if (w->S < 2 || (d->captures && w->T <= FT_MICRO_ABOVE)) return 1;
     r->choice = ft_micro_choose(&r->times, w->T);
     return r->choice ? r->choice * d->stages : 1;
 }

@@ -363,6 +363,7 @@ enum {
     GRAPH_BYTES = 100 << 10, /* of a captured step, */
     LAYER_BYTES = 38 << 10,  /* plus this for each of its layers */
     KERNEL_BYTES = 10 << 20, /* code and data that the driver loads */
+    PART_ROWS = 64,
 };
 
 static size_t bf16_copy_bytes(const ft_dev_limits *l)
@@ -372,12 +373,13 @@ static size_t bf16_copy_bytes(const ft_dev_limits *l)
     return 2 * sizeof(uint16_t) * FT_MAX(plain, chosen) + 128 * rows;
 }
 
-/* Upper bound of the rows times ranges with partial results of attention. */
+/* Upper bound of the rows times ranges with partial results of attention: PART_ROWS rows of the
+ * longest context, or more rows of shorter ones. */
 static int parts_of(const ft_dev_limits *l)
 {
     const size_t ranges = ((size_t)l->ctx + FT_SHAPE_SHORT_CTX - 1) / FT_SHAPE_SHORT_CTX;
     const size_t each = sizeof(float) * (size_t)l->heads * (size_t)(l->head_d + FT_CUDA_PART_HEAD);
-    return (int)FT_MIN(FT_SHAPE_ROWS * ranges, FT_CUDA_PART_BYTES / FT_MAX(each, (size_t)1));
+    return (int)FT_MIN(PART_ROWS * ranges, FT_CUDA_PART_BYTES / FT_MAX(each, (size_t)1));
 }
 
 /* Memory for expanded pages of the KV cache in a prompt, and for the sums of all rows between the
