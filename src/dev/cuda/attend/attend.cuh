@@ -10,7 +10,7 @@
 
 #include "dev/cuda/attend/kv.cuh"
 
-enum { FT_RANGE = 512 };
+enum { FT_RANGE = FT_SHAPE_SHORT_CTX };
 
 /* A cache with a recent-token window takes two passes, over the older positions and over the
  * window, each with its own encoding and pages. Their sums are joined afterwards (attend.cu). */
