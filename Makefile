@@ -217,14 +217,16 @@ $(BUILD)/src/dev/cpu/%.o: FILE_CFLAGS += $(if $(findstring fuzzer,$(SAN)),-fno-s
 $(BUILD)/src/dev/cpu/%.o $(BUILD)/src/dev/ref/ref_draw.o: KERNEL += -ffp-contract=off
 $(BUILD)/src/quant/%.o: FILE_CFLAGS += -O3 -ffp-contract=off -fno-trapping-math -funroll-loops
 AVX2   := -mavx2 -mfma -mf16c
-AVX512 := $(AVX2) -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni
+AVX512 := $(AVX2) -mavx512f -mavx512bw -mavx512dq -mavx512vl
 $(BUILD)/src/dev/cpu/arm/dotprod.o: FILE_CFLAGS += -march=armv8.2-a+dotprod+fp16
 $(BUILD)/src/dev/cpu/arm/fhm.o: FILE_CFLAGS += -march=armv8.2-a+fp16fml
 $(BUILD)/src/dev/cpu/arm/i8mm.o: FILE_CFLAGS += -march=armv8.2-a+dotprod+fp16+i8mm
 $(BUILD)/src/dev/cpu/arm/bf16.o: FILE_CFLAGS += -march=armv8.2-a+bf16
 $(BUILD)/src/dev/cpu/x86/avx2.o $(BUILD)/src/dev/cpu/x86/avx2_%.o: FILE_CFLAGS += $(AVX2)
+$(BUILD)/src/dev/cpu/x86/avxvnni.o: FILE_CFLAGS += $(AVX2) -mavxvnni
 $(BUILD)/src/dev/cpu/x86/avx512.o $(BUILD)/src/dev/cpu/x86/avx512_%.o: FILE_CFLAGS += $(AVX512)
-$(BUILD)/src/dev/cpu/x86/amx.o $(BUILD)/src/dev/cpu/x86/amx_plain.o: FILE_CFLAGS += $(AVX512) -mavx512bf16 -mamx-tile -mamx-int8 -mamx-bf16
+$(BUILD)/src/dev/cpu/x86/avx512vnni.o: FILE_CFLAGS += $(AVX512) -mavx512vnni
+$(BUILD)/src/dev/cpu/x86/amx.o $(BUILD)/src/dev/cpu/x86/amx_plain.o: FILE_CFLAGS += $(AVX512) -mavx512vnni -mavx512bf16 -mamx-tile -mamx-int8 -mamx-bf16
 
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)

@@ -79,7 +79,7 @@ done
 limits=''
 case $kind in
 aarch64*i8mm*) limits='2:1.15 4:1.45' ;;
-*avx512*'; cpu;'*) limits='4:1.3' ;;
+*avx512vnni*'; cpu;'*) limits='4:1.3' ;;
 esac
 if [ -n "$limits" ]; then
     [ -n "$wide" ] || { wide=$dir/wide.gguf; "$build/foretoken" synth 0.8b Q4_K_M "$wide" -q || exit 2; }

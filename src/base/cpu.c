@@ -21,9 +21,17 @@ static const struct {
     const char *name;
     unsigned bit;
 } isa_table[] = {
-    {"neon", FT_NEON}, {"dotprod", FT_DOTPROD}, {"fhm", FT_FHM},
-    {"i8mm", FT_I8MM}, {"bf16", FT_BF16MM},     {"sve", FT_SVE},
-    {"avx2", FT_AVX2}, {"avx512", FT_AVX512},   {"avx512bf16", FT_AVX512BF16},
+    {"neon", FT_NEON},
+    {"dotprod", FT_DOTPROD},
+    {"fhm", FT_FHM},
+    {"i8mm", FT_I8MM},
+    {"bf16", FT_BF16MM},
+    {"sve", FT_SVE},
+    {"avx2", FT_AVX2},
+    {"avxvnni", FT_AVXVNNI},
+    {"avx512", FT_AVX512},
+    {"avx512vnni", FT_AVX512VNNI},
+    {"avx512bf16", FT_AVX512BF16},
     {"amx", FT_AMX},
 };
 
@@ -58,10 +66,11 @@ static unsigned detect_isa(void)
     if (!__get_cpuid_count(7, 0, &a, &b7, &c7, &d7)) return 0;
     if (a >= 1) __get_cpuid_count(7, 1, &a71, &b, &c, &d);
     if ((x & 6) == 6 && fma && f16c && (b7 >> 5 & 1)) isa |= FT_AVX2;
+    if ((isa & FT_AVX2) && (a71 >> 4 & 1)) isa |= FT_AVXVNNI;
     const int f = b7 >> 16 & 1, dq = b7 >> 17 & 1, bw = b7 >> 30 & 1, vl = b7 >> 31 & 1;
-    const int vnni = c7 >> 11 & 1;
-    if ((x & 0xe6) == 0xe6 && f && dq && bw && vl && vnni && (isa & FT_AVX2)) isa |= FT_AVX512;
-    if ((isa & FT_AVX512) && (a71 >> 5 & 1)) isa |= FT_AVX512BF16;
+    if ((x & 0xe6) == 0xe6 && f && dq && bw && vl && (isa & FT_AVX2)) isa |= FT_AVX512;
+    if ((isa & FT_AVX512) && (c7 >> 11 & 1)) isa |= FT_AVX512VNNI;
+    if ((isa & FT_AVX512VNNI) && (a71 >> 5 & 1)) isa |= FT_AVX512BF16;
     const int amx = (d7 >> 22 & 1) && (d7 >> 24 & 1) && (d7 >> 25 & 1);
     if ((isa & FT_AVX512BF16) && amx && (x & 0x60000) == 0x60000) {
         enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };

@@ -12,9 +12,11 @@ enum {
     FT_BF16MM = 1 << 4, /* BFMMLA */
     FT_FHM = 1 << 5,    /* FMLAL */
     FT_AVX2 = 1 << 8,
-    FT_AVX512 = 1 << 9, /* F, BW, DQ, VL and VNNI */
-    FT_AVX512BF16 = 1 << 10,
-    FT_AMX = 1 << 11, /* tile, int8 and bf16, and the kernel has granted their use */
+    FT_AVXVNNI = 1 << 9,
+    FT_AVX512 = 1 << 10, /* F, BW, DQ and VL */
+    FT_AVX512VNNI = 1 << 11,
+    FT_AVX512BF16 = 1 << 12, /* and VNNI */
+    FT_AMX = 1 << 13,        /* tile, int8 and bf16, and the kernel has granted their use */
 };
 
 unsigned ft_cpu_isa(void);

@@ -22,7 +22,7 @@ enum {
     FT_WIDE8 = 256,      /* or this many, */
     FT_HADAMARD8 = 4,    /* or this few if Hadamard-transformed, */
     FT_SUMS8 = 3,        /* floats at s for FT_BLOCK8 of them, */
-    FT_STARTS8 = 10,     /* and integers at t */
+    FT_STARTS8 = 16,     /* and integers at t */
     FT_SPLIT_COLS = 128, /* maximum columns per call with split activations */
     FT_SPLIT_PAD = 32,   /* split rows are padded to this many values */
     FT_SCALED16 = 32     /* activations as scaled f16: rows are padded to this many bytes */
@@ -174,7 +174,9 @@ void ft_kern_fhm(ft_kern *k);
 void ft_kern_i8mm(ft_kern *k);
 void ft_kern_bf16(ft_kern *k);
 void ft_kern_avx2(ft_kern *k);
+void ft_kern_avxvnni(ft_kern *k);
 void ft_kern_avx512(ft_kern *k);
+void ft_kern_avx512vnni(ft_kern *k);
 void ft_kern_amx(ft_kern *k);
 void ft_kern_amx_plain(ft_kern *k);
 

@@ -289,7 +289,7 @@ static const int8_t book_iq2[16] = {FT_BOOK_IQ2}, book_iq3_xxs[16] = {FT_BOOK_IQ
 /* Small numbers are multiplied by a power of two. */
 INLINE int8x16_t book256(kind256 t)
 {
-    return t == W_IQ3_XXS   ? vshlq_n_s8(vld1q_s8(book_iq3_xxs), 1)
+    return t == W_IQ3_XXS   ? vshlq_n_s8(vld1q_s8(book_iq3_xxs), 2)
            : t == W_IQ3_S   ? vshlq_n_s8(vld1q_s8(book_iq3_s), 3)
            : t >= W_IQ1_S   ? vshlq_n_s8(vld1q_s8(book_iq1), 3)
            : t >= W_IQ2_XXS ? vshlq_n_s8(vld1q_s8(book_iq2), 1)

@@ -1,7 +1,7 @@
 /* AVX2: f32 kernels, and quantisation of activations to bytes. */
 #include "dev/cpu/x86/avx2_vec.h"
 
-enum { TILE_ROWS = 2 };
+enum { TILE_ROWS = 2, DOT_ROWS = 3 };
 
 #include "dev/cpu/x86/plain.h"
 
@@ -19,12 +19,16 @@ INLINE void put_sums(float *s, int32_t *t, int step, const int8_t *q)
 {
     const int first = sum16(_mm_loadu_si128((const void *)q));
     const int last = sum16(_mm_loadu_si128((const void *)(q + 16))), all = first + last;
-    const int start[FT_STARTS8] = {-128 * all,  -16 * all,   -8 * all,   -all,       -128 * first,
-                                   -128 * last, -32 * first, -32 * last, -4 * first, -4 * last};
+    static const int raise[] = {128, 64, 32, 16, 8, 1}, raise_half[] = {128, 64, 32, 16, 4};
     s[0] = (float)first;
     s[step] = (float)last;
     s[SUM_32 * step] = (float)all;
-    UNROLL for (int i = 0; i < FT_STARTS8; i++) t[i * step] = start[i];
+    UNROLL for (int i = 0; i < 6; i++) t[i * step] = -raise[i] * all;
+    UNROLL for (int i = 0; i < 5; i++)
+    {
+        t[(6 + 2 * i) * step] = -raise_half[i] * first;
+        t[(7 + 2 * i) * step] = -raise_half[i] * last;
+    }
 }
 
 /* The largest magnitude is compared as bits: a NaN is above every number and is propagated. */

@@ -1,7 +1,7 @@
 /* AVX-512: f32 kernels. */
 #include "dev/cpu/x86/avx512_vec.h"
 
-enum { TILE_ROWS = 4 };
+enum { TILE_ROWS = 4, DOT_ROWS = 4 };
 
 #include "dev/cpu/x86/plain.h"
 

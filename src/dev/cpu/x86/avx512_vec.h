@@ -11,7 +11,7 @@
 #define INLINE static inline __attribute__((always_inline, unused))
 #define UNROLL _Pragma("GCC unroll 16")
 
-enum { W = 16, PACKED_COLS = 8, BOOK_SIGNED = 0 };
+enum { W = 16, PACKED_COLS = 8 };
 enum { DELTA_V = 4, DELTA_WIDE = 8, DELTA_E = 4 };
 typedef __m512i vi;
 typedef __m512 vf;
@@ -44,9 +44,36 @@ INLINE vi v_xor(vi a, vi b)
 {
     return _mm512_xor_si512(a, b);
 }
+INLINE vi v_add8(vi a, vi b)
+{
+    return _mm512_add_epi8(a, b);
+}
+INLINE vi v_add16(vi a, vi b)
+{
+    return _mm512_add_epi16(a, b);
+}
 INLINE vi v_add32(vi a, vi b)
 {
     return _mm512_add_epi32(a, b);
+}
+INLINE vi v_abs8(vi a)
+{
+    return _mm512_abs_epi8(a);
+}
+/* x, negated where sign is negative; where that is zero, anything. */
+INLINE vi v_negate8(vi x, vi sign)
+{
+    return _mm512_mask_sub_epi8(x, _mm512_movepi8_mask(sign), v_zero(), x);
+}
+/* Sums of two products of unsigned and signed bytes, with 16 bits. */
+INLINE vi v_dot2(vi u, vi s)
+{
+    return _mm512_maddubs_epi16(u, s);
+}
+/* Sums of two numbers of 16 bits, with 32 bits. */
+INLINE vi v_sum2(vi a)
+{
+    return _mm512_madd_epi16(a, _mm512_set1_epi16(1));
 }
 INLINE vi v_shr(vi a, const int n)
 {

@@ -21,8 +21,8 @@ enum { PLANE_2, PLANE_2_1, PLANE_4, PLANE_4_1, PLANE_4_2, PLANE_8 };
 enum { BOOK_NONE, BOOK_IQ4, BOOK_FP4, BOOK_IQ2, BOOK_IQ3_XXS, BOOK_IQ3_S, BOOK_IQ1, BOOKS };
 enum { BOOK_TQ3 = BOOKS, BOOK_TQ4 }; /* in quant/turbo_weights.h, the others in ft_x86_book */
 enum { PACK_ROWS = 16 };
-/* What is known of the codes: below 32, below 64, nothing. */
-enum { BYTES_SMALL, BYTES_64, BYTES_ANY };
+/* What is known of the bytes that are multiplied: below 32, 64, 128, nothing. */
+enum { BYTES_SMALL, BYTES_64, BYTES_128, BYTES_ANY };
 
 typedef struct x86_format {
     int plane, book; /* with a codebook a code is an index to one of its values */
@@ -30,7 +30,9 @@ typedef struct x86_format {
     bool super;      /* one scale for 256 values and an integer scale for each `sub` */
     bool bf16;       /* two-byte scales are bf16 rather than f16 */
     bool min;        /* values are scale times code minus minimum */
-    int shift;       /* codes are 128 >> shift larger than their values; -1: they are not */
+    int shift;       /* codes are 128 >> shift larger than their values; -1: they are not. The
+                        values of a codebook are smaller in magnitude: raised by as much, they are
+                        not negative. */
     float unit;      /* a factor on every scale */
 } x86_format;
 
@@ -47,14 +49,14 @@ static const x86_format x86_q8_0 = {PLANE_8, BOOK_NONE, 32, false, false, false,
                         x86_q6_k = {PLANE_4_2, BOOK_NONE, 16, true, false, false, 2, 1},
                         x86_iq4_nl = {PLANE_4, BOOK_IQ4, 32, false, false, false, 0, 1},
                         x86_iq4_xs = {PLANE_4, BOOK_IQ4, 32, true, false, false, 0, 1},
-                        x86_iq3_xxs = {PLANE_4, BOOK_IQ3_XXS, 32, true, false, false, 0, 0.25f},
-                        x86_iq3_s = {PLANE_4, BOOK_IQ3_S, 32, true, false, false, 0, 1},
-                        x86_iq2_xxs = {PLANE_4, BOOK_IQ2, 32, true, false, false, 0, 0.125f},
-                        x86_iq2_s = {PLANE_4, BOOK_IQ2, 16, true, false, false, 0, 0.125f},
-                        x86_iq1_s = {PLANE_4, BOOK_IQ1, 32, true, false, false, 0, 0.125f},
-                        x86_iq1_m = {PLANE_4, BOOK_IQ1, 16, true, false, false, 0, 0.125f},
-                        x86_mxfp4 = {PLANE_4, BOOK_FP4, 32, false, true, false, 0, 1},
-                        x86_nvfp4 = {PLANE_4, BOOK_FP4, 16, false, false, false, 0, 1},
+                        x86_iq3_xxs = {PLANE_4, BOOK_IQ3_XXS, 32, true, false, false, 2, 0.5f},
+                        x86_iq3_s = {PLANE_4, BOOK_IQ3_S, 32, true, false, false, 3, 1},
+                        x86_iq2_xxs = {PLANE_4, BOOK_IQ2, 32, true, false, false, 1, 0.125f},
+                        x86_iq2_s = {PLANE_4, BOOK_IQ2, 16, true, false, false, 1, 0.125f},
+                        x86_iq1_s = {PLANE_4, BOOK_IQ1, 32, true, false, false, 3, 0.125f},
+                        x86_iq1_m = {PLANE_4, BOOK_IQ1, 16, true, false, false, 3, 0.125f},
+                        x86_mxfp4 = {PLANE_4, BOOK_FP4, 32, false, true, false, 3, 1},
+                        x86_nvfp4 = {PLANE_4, BOOK_FP4, 16, false, false, false, 3, 1},
                         x86_tq3_1s = {PLANE_2_1, BOOK_TQ3, 16, false, false, false, 0, 1},
                         x86_tq4_1s = {PLANE_4, BOOK_TQ4, 16, false, false, false, 0, 1},
                         x86_trits = {PLANE_2, BOOK_NONE, 32, false, false, false, 7, 1};
@@ -67,8 +69,8 @@ enum { SUM_32 = 2 };
 
 static inline int x86_start(const x86_format f, int half)
 {
-    if (f.sub == 32) return f.shift == 0 ? 0 : f.shift == 3 ? 1 : f.shift == 4 ? 2 : 3;
-    return (f.shift == 0 ? 4 : f.shift == 2 ? 6 : 8) + half;
+    if (f.sub == 32) return f.shift <= 4 ? f.shift : 5;
+    return 6 + 2 * (f.shift <= 3 ? f.shift : 4) + half;
 }
 
 extern const int8_t ft_x86_book[BOOKS][16];

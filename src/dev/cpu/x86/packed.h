@@ -1,6 +1,6 @@
 /* dev/cpu/x86/packed.h - products with packed rows (pack.h), for a file that includes this and
  * defines its vectors: W rows of 32 bits (vi, vf), the product of sixteen codes of W rows with
- * sixteen activations (half_sum), and whether codebook values stay signed there (BOOK_SIGNED).
+ * sixteen activations (half_sum), and whether bytes of any size stay signed there (BOOK_SIGNED).
  *
  * Every output is one lane with one accumulator, to which its blocks are added in order. */
 #ifndef FT_DEV_CPU_X86_PACKED_H
@@ -10,18 +10,29 @@
 
 INLINE int kind_of(const x86_format f)
 {
-    if (f.plane == PLANE_8 || f.book) return BYTES_ANY;
+    if (f.plane == PLANE_8) return BYTES_ANY;
+    if (f.book)
+        return f.shift == 3   ? BYTES_SMALL
+               : f.shift == 2 ? BYTES_64
+               : f.shift == 1 ? BYTES_128
+                              : BYTES_ANY;
     return f.plane == PLANE_4_2 ? BYTES_64 : BYTES_SMALL;
 }
 
-/* Bytes of the codebook or of PLANE_8: signed, or 128 larger. */
+/* Whether bytes are multiplied as signed ones. */
+INLINE bool stays_signed(const x86_format f)
+{
+    return BOOK_SIGNED && kind_of(f) == BYTES_ANY;
+}
+
+/* The values of the codebook: signed, or raised. */
 INLINE vi book_of(const x86_format f)
 {
     const int8_t *values = f.book == BOOK_TQ3   ? ft_tq_book_of(FT_TQ3_1S)->small
                            : f.book == BOOK_TQ4 ? ft_tq_book_of(FT_TQ4_1S)->small
                                                 : ft_x86_book[f.book];
     const vi b = v_book_load(values);
-    return BOOK_SIGNED ? b : v_xor(b, v_set8(0x80));
+    return stays_signed(f) ? b : v_add8(b, v_set8(128 >> f.shift));
 }
 
 /* Moves bit `from` of every byte to bit `to` and masks the others. */
@@ -117,7 +128,7 @@ INLINE void packed_rows(const x86_format f, float *const *y, int o, const unsign
 {
     const unsigned char *p = w + x86_planes_at(f, k) + 4 * at;
     const vi book = f.book ? book_of(f) : v_zero();
-    const bool raised = f.shift >= 0 && !(BOOK_SIGNED && kind_of(f) == BYTES_ANY);
+    const bool raised = f.shift >= 0 && !stays_signed(f);
     const int blocks = k / 32;
     scales s = {.d = f_zero(), .d_min = f_zero()};
     vf acc[PACKED_COLS];

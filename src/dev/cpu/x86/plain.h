@@ -1,6 +1,7 @@
 /* dev/cpu/x86/plain.h - f32 kernels, for a file that includes this after its vectors (avx2_vec.h,
  * avx512_vec.h). An output has one accumulator of W lanes, however many rows and columns share a
- * tile; TILE_ROWS is how many rows fit in the registers with four columns. */
+ * tile; DOT_ROWS is how many rows of a tile have up to four columns, TILE_ROWS those of a tile of
+ * small matrices. */
 #ifndef FT_DEV_CPU_X86_PLAIN_H
 #define FT_DEV_CPU_X86_PLAIN_H
 
@@ -66,6 +67,9 @@ INLINE void fetch_line(const unsigned char *w, int i, const int kind)
     if (kind != WIDE_Q8_0 && i * size % 64 < W * size) __builtin_prefetch(w + (size_t)(i * size));
 }
 
+/* Keeps a vector in a register: read by several instructions, it is loaded once. */
+#define KEEP(v) __asm__("" : "+v"(v))
+
 /* R rows by n columns. With one column memory is the limit: the next R rows are fetched. */
 INLINE void tile(float *const *y, int o, const unsigned char *w, size_t row_bytes, int k,
                  const float *const *x, const int R, const int n, const int kind)
@@ -75,13 +79,17 @@ INLINE void tile(float *const *y, int o, const unsigned char *w, size_t row_byte
     int i = 0;
     UNROLL for (int p = 0; p < R * n; p++) s[p] = f_zero();
     for (; i + W <= k; i += W) {
-        vf f[4];
-        UNROLL for (int c = 0; c < n; c++) f[c] = f_load(x[c] + i);
+        vf v[8];
         UNROLL for (int a = 0; a < R; a++)
         {
-            const vf v = wide_load(w + (size_t)a * row_bytes, i, kind);
+            v[a] = wide_load(w + (size_t)a * row_bytes, i, kind);
             if (n == 1) fetch_line(w + (size_t)(R + a) * row_bytes, i, kind);
-            UNROLL for (int c = 0; c < n; c++) s[a * n + c] = f_fma(v, f[c], s[a * n + c]);
+        }
+        UNROLL for (int c = 0; c < n; c++)
+        {
+            vf f = f_load(x[c] + i);
+            if (W == 8 && R > 1 && n > 1) KEEP(f);
+            UNROLL for (int a = 0; a < R; a++) s[a * n + c] = f_fma(v[a], f, s[a * n + c]);
         }
     }
     UNROLL for (int p = 0; p < R * n; p++) r[p] = f_sum(s[p]);
@@ -105,9 +113,9 @@ INLINE void wide_cols(float *const *y, const unsigned char *w, size_t row_bytes,
                            int k, const float *const *x, int n)                                    \
     {                                                                                              \
         if (n == 1) wide_cols(y, w, row_bytes, rows, k, x, 8, 1, kind);                            \
-        if (n == 2) wide_cols(y, w, row_bytes, rows, k, x, TILE_ROWS, 2, kind);                    \
-        if (n == 3) wide_cols(y, w, row_bytes, rows, k, x, TILE_ROWS, 3, kind);                    \
-        if (n == 4) wide_cols(y, w, row_bytes, rows, k, x, TILE_ROWS, 4, kind);                    \
+        if (n == 2) wide_cols(y, w, row_bytes, rows, k, x, DOT_ROWS, 2, kind);                     \
+        if (n == 3) wide_cols(y, w, row_bytes, rows, k, x, DOT_ROWS, 3, kind);                     \
+        if (n == 4) wide_cols(y, w, row_bytes, rows, k, x, DOT_ROWS, 4, kind);                     \
     }
 WIDE(f32, WIDE_F32)
 WIDE(f16, WIDE_F16)
