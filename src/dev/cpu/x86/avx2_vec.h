@@ -109,6 +109,10 @@ INLINE vf f_load(const float *p)
 {
     return _mm256_loadu_ps(p);
 }
+INLINE vf f_load_halves(const float *p)
+{
+    return f_load(p);
+}
 INLINE void f_store(float *p, vf v)
 {
     _mm256_storeu_ps(p, v);

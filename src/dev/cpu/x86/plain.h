@@ -44,7 +44,7 @@ enum { WIDE_F32, WIDE_F16, WIDE_BF16, WIDE_Q8_0 };
 
 INLINE vf wide_load(const unsigned char *w, int i, const int kind)
 {
-    if (kind == WIDE_F32) return f_load((const float *)(const void *)w + i);
+    if (kind == WIDE_F32) return f_load_halves((const float *)(const void *)w + i);
     if (kind == WIDE_F16) return f_from_f16(w + 2 * i);
     if (kind == WIDE_BF16) return f_from_bf16(w + 2 * i);
     const unsigned char *block = w + 34 * (i / 32);
