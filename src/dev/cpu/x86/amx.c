@@ -6,7 +6,7 @@
 #include "dev/cpu/x86/amx_tile.h"
 #include "dev/cpu/x86/avx512_vec.h"
 
-enum { BOOK_SIGNED = 0 };
+enum { SIGNED_BYTES = 0 };
 
 /* The tiles compute the products; packed.h only decodes here. */
 INLINE vi half_sum(vi start, const vi *q, const int8_t *x, const int kind)

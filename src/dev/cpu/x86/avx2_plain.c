@@ -19,6 +19,7 @@ INLINE void put_sums(float *s, int32_t *t, int step, const int8_t *q)
 {
     const int first = sum16(_mm_loadu_si128((const void *)q));
     const int last = sum16(_mm_loadu_si128((const void *)(q + 16))), all = first + last;
+    /* in the order of x86_start */
     static const int raise[] = {128, 64, 32, 16, 8, 1}, raise_half[] = {128, 64, 32, 16, 4};
     s[0] = (float)first;
     s[step] = (float)last;

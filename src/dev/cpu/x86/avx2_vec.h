@@ -32,6 +32,13 @@ INLINE vi v_set32(int32_t x)
 {
     return _mm256_set1_epi32(x);
 }
+/* The same four bytes for each row. */
+INLINE vi v_four(const int8_t *x)
+{
+    int32_t v;
+    memcpy(&v, x, sizeof v);
+    return v_set32(v);
+}
 INLINE vi v_and(vi a, vi b)
 {
     return _mm256_and_si256(a, b);

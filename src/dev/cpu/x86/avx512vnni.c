@@ -1,21 +1,12 @@
-/* AVX-512 with VNNI: products with packed rows. One instruction multiplies four unsigned codes of
- * each of sixteen rows with four activations. */
+/* AVX-512 with VNNI: products with packed rows. */
 #include "dev/cpu/x86/avx512_vec.h"
 
-enum { BOOK_SIGNED = 0 };
-
-/* start + four values of each row times x[0 ... 3], and so on for four quads */
-INLINE vi half_sum(vi start, const vi *q, const int8_t *x, const int kind)
+INLINE vi v_dot4(vi start, vi u, vi s)
 {
-    (void)kind;
-    UNROLL for (int j = 0; j < 4; j++)
-    {
-        int32_t v;
-        memcpy(&v, x + 4 * j, sizeof v);
-        start = _mm512_dpbusd_epi32(start, q[j], _mm512_set1_epi32(v));
-    }
-    return start;
+    return _mm512_dpbusd_epi32(start, u, s);
 }
+
+#include "dev/cpu/x86/vnni.h"
 
 #include "dev/cpu/x86/packed_fill.h"
 

@@ -1,6 +1,6 @@
 /* dev/cpu/x86/packed.h - products with packed rows (pack.h), for a file that includes this and
  * defines its vectors: W rows of 32 bits (vi, vf), the product of sixteen codes of W rows with
- * sixteen activations (half_sum), and whether bytes of any size stay signed there (BOOK_SIGNED).
+ * sixteen activations (half_sum), and whether bytes of any size stay signed there (SIGNED_BYTES).
  *
  * Every output is one lane with one accumulator, to which its blocks are added in order. */
 #ifndef FT_DEV_CPU_X86_PACKED_H
@@ -22,7 +22,7 @@ INLINE int kind_of(const x86_format f)
 /* Whether bytes are multiplied as signed ones. */
 INLINE bool stays_signed(const x86_format f)
 {
-    return BOOK_SIGNED && kind_of(f) == BYTES_ANY;
+    return SIGNED_BYTES && kind_of(f) == BYTES_ANY;
 }
 
 /* The values of the codebook: signed, or raised. */
@@ -49,7 +49,7 @@ INLINE void quads(const x86_format f, vi *q, const unsigned char *p, const int h
     {
         if (f.plane == PLANE_8) {
             q[j] = v_load(p + 64 * (4 * h + j));
-            if (BOOK_SIGNED) q[j] = v_xor(q[j], v_set8(0x80));
+            if (SIGNED_BYTES) q[j] = v_xor(q[j], v_set8(0x80));
         } else if (f.plane == PLANE_2 || f.plane == PLANE_2_1) {
             q[j] = bits_at(v_load(p + 64 * h), 2 * j, 0, 3);
             if (f.plane == PLANE_2_1) q[j] = v_or(q[j], bits_at(v_load(p + 128), 4 * h + j, 2, 4));

@@ -5,14 +5,7 @@
 #ifndef FT_DEV_CPU_X86_PAIRS_H
 #define FT_DEV_CPU_X86_PAIRS_H
 
-enum { BOOK_SIGNED = 1 };
-
-INLINE vi four(const int8_t *x)
-{
-    int32_t v;
-    memcpy(&v, x, sizeof v);
-    return v_set32(v);
-}
+enum { SIGNED_BYTES = 1 };
 
 /* start + four values of each row times x[0 ... 3], and so on for four quads */
 INLINE vi half_sum(vi start, const vi *q, const int8_t *x, const int kind)
@@ -20,7 +13,7 @@ INLINE vi half_sum(vi start, const vi *q, const int8_t *x, const int kind)
     vi sum[4];
     UNROLL for (int j = 0; j < 4; j++)
     {
-        const vi xs = four(x + 4 * j);
+        const vi xs = v_four(x + 4 * j);
         sum[j] = kind == BYTES_ANY ? v_dot2(v_abs8(q[j]), v_negate8(xs, q[j])) : v_dot2(q[j], xs);
     }
     const int step = kind == BYTES_SMALL ? 4 : kind == BYTES_64 ? 2 : 1;
