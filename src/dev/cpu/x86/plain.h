@@ -1,7 +1,7 @@
 /* dev/cpu/x86/plain.h - f32 kernels, for a file that includes this after its vectors (avx2_vec.h,
  * avx512_vec.h). An output has one accumulator of W lanes, however many rows and columns share a
- * tile; DOT_ROWS is how many rows of a tile have up to four columns, TILE_ROWS those of a tile of
- * small matrices. */
+ * tile. DOT_ROWS is the number of weight rows in a tile of two to four columns, TILE_ROWS the
+ * number of rows in a tile of small matrices (mm). */
 #ifndef FT_DEV_CPU_X86_PLAIN_H
 #define FT_DEV_CPU_X86_PLAIN_H
 
@@ -44,7 +44,7 @@ enum { WIDE_F32, WIDE_F16, WIDE_BF16, WIDE_Q8_0 };
 
 INLINE vf wide_load(const unsigned char *w, int i, const int kind)
 {
-    if (kind == WIDE_F32) return f_load_halves((const float *)(const void *)w + i);
+    if (kind == WIDE_F32) return f_load((const float *)(const void *)w + i);
     if (kind == WIDE_F16) return f_from_f16(w + 2 * i);
     if (kind == WIDE_BF16) return f_from_bf16(w + 2 * i);
     const unsigned char *block = w + 34 * (i / 32);
@@ -82,7 +82,9 @@ INLINE void tile(float *const *y, int o, const unsigned char *w, size_t row_byte
         vf v[8];
         UNROLL for (int a = 0; a < R; a++)
         {
-            v[a] = wide_load(w + (size_t)a * row_bytes, i, kind);
+            const unsigned char *row = w + (size_t)a * row_bytes;
+            v[a] = n == 1 && kind == WIDE_F32 ? f_load_halves((const float *)(const void *)row + i)
+                                              : wide_load(row, i, kind);
             if (n == 1) fetch_line(w + (size_t)(R + a) * row_bytes, i, kind);
         }
         UNROLL for (int c = 0; c < n; c++)
