@@ -83,8 +83,9 @@ INLINE void add_up(const x86_format f, vf *acc, const scratch *s, int u, const s
     UNROLL for (int c = 0; c < FT_PACK_COLS; c++)
     {
         if (c == n) break;
-        const vi sum[2] = {v_load(s->sum[u][0][c]), v_load(s->sum[u][f.sub == 16][c])};
-        acc[c] = add_block(f, acc[c], sum, sc, &g->x[c], b, g->blocks);
+        const vf v[2] = {f_mul(f_from_i32(v_load(s->sum[u][0][c])), sc->scale[0]),
+                         f_from_i32(v_load(s->sum[u][f.sub == 16][c]))};
+        acc[c] = add_block(f, acc[c], v, sc, &g->x[c], b, g->blocks);
     }
 }
 

@@ -24,11 +24,11 @@ INLINE void put_sums(float *s, int32_t *t, int step, const int8_t *q)
     s[0] = (float)first;
     s[step] = (float)last;
     s[SUM_32 * step] = (float)all;
-    UNROLL for (int i = 0; i < 6; i++) t[i * step] = -raise[i] * all;
+    UNROLL for (int i = 0; i < 6; i++) t[i * step] = BASE_BITS - raise[i] * all;
     UNROLL for (int i = 0; i < 5; i++)
     {
-        t[(6 + 2 * i) * step] = -raise_half[i] * first;
-        t[(7 + 2 * i) * step] = -raise_half[i] * last;
+        t[(6 + 2 * i) * step] = BASE_BITS - raise_half[i] * first;
+        t[(7 + 2 * i) * step] = BASE_BITS - raise_half[i] * last;
     }
 }
 

@@ -130,6 +130,10 @@ INLINE vf f_add(vf a, vf b)
 {
     return _mm512_add_ps(a, b);
 }
+INLINE vf f_sub(vf a, vf b)
+{
+    return _mm512_sub_ps(a, b);
+}
 INLINE vf f_mul(vf a, vf b)
 {
     return _mm512_mul_ps(a, b);
@@ -141,6 +145,10 @@ INLINE vf f_fma(vf a, vf b, vf c)
 INLINE vf f_fnma(vf a, vf b, vf c) /* c - a b */
 {
     return _mm512_fnmadd_ps(a, b, c);
+}
+INLINE vf f_of_bits(vi v)
+{
+    return _mm512_castsi512_ps(v);
 }
 INLINE vf f_from_i32(vi v)
 {

@@ -63,9 +63,14 @@ static const x86_format x86_q8_0 = {PLANE_8, BOOK_NONE, 32, false, false, false,
 
 /* Sums of the activations of a row, in arrays that have an element for each 32 of them. At s are
  * the sums of the first sixteen, of the last sixteen and of all of them (SUM_32), as floats. At t
- * are the values that sums of products begin with because of `shift`: -128 >> shift times those
- * sums, for each shift with which a layout reads them. */
+ * are the values that sums of products begin with because of `shift`: BASE_BITS, and -128 >> shift
+ * times those sums, for each shift with which a layout reads them. */
 enum { SUM_32 = 2 };
+
+/* BASE_BITS are the bits of BASE (1.5 times 2 to the 23rd) as an f32, and BASE_BITS + n those of
+ * BASE + n for every integer n below 2 to the 22nd in magnitude. So an integer sum that begins with
+ * BASE_BITS needs no conversion. */
+enum { BASE_BITS = 0x4b400000, BASE = 3 << 22 };
 
 static inline int x86_start(const x86_format f, int half)
 {

@@ -68,6 +68,7 @@ INLINE void quads(const x86_format f, vi *q, const unsigned char *p, const int h
 typedef struct scales {
     vf d, d_min; /* of 256 values */
     vf scale[2], min[2];
+    vf base; /* -BASE scale[0] */
 } scales;
 
 INLINE vf two_bytes(const x86_format f, const unsigned char *p)
@@ -83,6 +84,7 @@ INLINE void scales_of(const x86_format f, scales *s, const unsigned char *w, int
         const unsigned char *p = w + (size_t)b * x86_scale_bytes(f) + 2 * at;
         UNROLL for (int h = 0; h < halves; h++) s->scale[h] = two_bytes(f, p + 32 * h);
         if (f.min) s->min[0] = two_bytes(f, p + 32 * halves);
+        s->base = f_mul(s->scale[0], f_set1(-BASE));
         return;
     }
     const unsigned char *p = w + (size_t)(b / 8) * x86_scale_bytes(f);
@@ -97,21 +99,34 @@ INLINE void scales_of(const x86_format f, scales *s, const unsigned char *w, int
         s->scale[h] = f_mul(s->d, f_from_i8(p + 16 * h));
         if (f.min) s->min[h] = f_mul(s->d_min, f_from_i8(p + 16 * (8 * halves + h)));
     }
+    s->base = f_mul(s->scale[0], f_set1(-BASE));
 }
 
-/* acc with the products of block b added: d (sum[0] scale[0] + sum[1] scale[1] - minima), sums of
- * integers. sum[1] is for layouts with two scales. */
-INLINE vf add_block(const x86_format f, vf acc, const vi *sum, const scales *s, const ft_col8 *x,
+/* Sums of products that began with BASE_BITS, as floats: to[0] times its scale. BASE times a scale
+ * has at most 21 bits, so that one multiply-add gives the same result as a conversion and a
+ * product. A bf16 scale may be so large that BASE times it overflows. */
+INLINE void to_float(const x86_format f, vf *to, const vi *sum, const scales *s)
+{
+    if (f.bf16)
+        to[0] = f_mul(f_sub(f_of_bits(sum[0]), f_set1(BASE)), s->scale[0]);
+    else
+        to[0] = f_fma(f_of_bits(sum[0]), s->scale[0], s->base);
+    if (f.sub == 16) to[1] = f_sub(f_of_bits(sum[1]), f_set1(BASE));
+}
+
+/* acc with the products of block b added: d (v[0] + v[1] scale[1] - minima); v[1] is for layouts
+ * with two scales. */
+INLINE vf add_block(const x86_format f, vf acc, const vf *v, const scales *s, const ft_col8 *x,
                     int b, int blocks)
 {
-    vf v = f_mul(f_from_i32(sum[0]), s->scale[0]);
-    if (f.sub == 16) v = f_fma(f_from_i32(sum[1]), s->scale[1], v);
-    if (f.min && f.sub == 32) v = f_fnma(s->min[0], f_set1(x->s[SUM_32 * blocks + b]), v);
+    vf sum = v[0];
+    if (f.sub == 16) sum = f_fma(v[1], s->scale[1], sum);
+    if (f.min && f.sub == 32) sum = f_fnma(s->min[0], f_set1(x->s[SUM_32 * blocks + b]), sum);
     if (f.min && f.sub == 16) {
-        v = f_fnma(s->min[0], f_set1(x->s[b]), v);
-        v = f_fnma(s->min[1], f_set1(x->s[blocks + b]), v);
+        sum = f_fnma(s->min[0], f_set1(x->s[b]), sum);
+        sum = f_fnma(s->min[1], f_set1(x->s[blocks + b]), sum);
     }
-    return f_fma(v, f_set1(x->d[b]), acc);
+    return f_fma(sum, f_set1(x->d[b]), acc);
 }
 
 /* With few columns memory is the limit: what will be read is fetched this many bytes ahead. */
@@ -143,7 +158,7 @@ INLINE void packed_rows(const x86_format f, float *const *y, int o, const unsign
             quads(f, q, p, h, book);
             UNROLL for (int c = 0; c < n; c++)
             {
-                vi start = v_zero();
+                vi start = v_set32(BASE_BITS);
                 if (h && f.sub == 32)
                     start = sum[c][0];
                 else if (raised)
@@ -151,8 +166,12 @@ INLINE void packed_rows(const x86_format f, float *const *y, int o, const unsign
                 sum[c][h && f.sub == 16] = half_sum(start, q, x[c].q + 32 * b + 16 * h, kind_of(f));
             }
         }
-        UNROLL for (int c = 0; c < n; c++) acc[c] =
-            add_block(f, acc[c], sum[c], &s, &x[c], b, blocks);
+        UNROLL for (int c = 0; c < n; c++)
+        {
+            vf v[2];
+            to_float(f, v, sum[c], &s);
+            acc[c] = add_block(f, acc[c], v, &s, &x[c], b, blocks);
+        }
     }
     UNROLL for (int c = 0; c < n; c++) f_store(y[c] + o + at, acc[c]);
 }
