@@ -1,5 +1,5 @@
 /* products: speed of the kernels for quantised weights. Every thread multiplies its own matrix,
- * once from the L1 cache and once from memory, with 1 to 8 rows of activations. usage: products
+ * once from the L1 cache and once from memory, with 1 to 16 rows of activations. usage: products
  * [threads [type]] */
 #include "base/clock.h"
 #include "base/cpu.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { K = 2048, COLS = 8, NEAR = 24 << 10, FAR = 48 << 20, TIMES = 5 };
+enum { K = 2048, COLS = 16, NEAR = 24 << 10, FAR = 48 << 20, TIMES = 5 };
 
 typedef struct run {
     ft_kern k;
@@ -34,8 +34,13 @@ static void multiply(void *arg, int thread, int threads)
     for (int c = 0; c < COLS; c++) y[c] = r->y[thread] + c * FT_PACK_ROWS * 4;
     for (int i = 0; i < r->passes; i++)
         for (int g = 0; g + 4 <= r->groups; g += 4)
-            p->dot(y, r->w[thread] + (size_t)g * step, step, 4 * p->group, K,
-                   p->wide ? r->wide : r->x, r->n);
+            for (int at = 0, n; at < r->n; at += n) {
+                const bool many = r->k.many[r->type] && r->n - at > p->cols;
+                n = many ? r->n - at : FT_MIN(p->cols, r->n - at);
+                (many ? r->k.many[r->type] : p->dot)(y + at, r->w[thread] + (size_t)g * step, step,
+                                                     4 * p->group, K,
+                                                     (p->wide ? r->wide : r->x) + at, n);
+            }
 }
 
 static double seconds(ft_pool *pool, run *r)
@@ -53,7 +58,7 @@ static void measure(ft_pool *pool, run *r)
 {
     const ft_pack *p = &r->k.pack[r->type];
     const double bytes = (double)ft_type_row(r->type, K) * p->group;
-    static const int cols[] = {1, 2, 3, 4, 8};
+    static const int cols[] = {1, 2, 3, 4, 8, 16};
     for (int far = 0; far < 2; far++) {
         r->groups = (int)((size_t)(far ? FAR : NEAR) / p->bytes(K)) / 4 * 4;
         r->groups = FT_MAX(4, r->groups);
@@ -69,9 +74,10 @@ static void measure(ft_pool *pool, run *r)
     }
 }
 
-static ft_col8 column(const ft_kern *k, const float *x, bool wide)
+/* q: K bytes; the rows of activations are contiguous, like those of a model. */
+static ft_col8 column(const ft_kern *k, const float *x, int8_t *q, bool wide)
 {
-    const ft_col8 to = {.q = ft_alloc_aligned(K + 8, 64),
+    const ft_col8 to = {.q = q,
                         .d = ft_new_n(float, K / FT_BLOCK8),
                         .s = ft_new_n(float, K / FT_BLOCK8 * FT_SUMS8),
                         .t = ft_alloc_aligned(K / FT_BLOCK8 * FT_STARTS8 * sizeof(int32_t), 64)};
@@ -85,11 +91,12 @@ static ft_col8 column(const ft_kern *k, const float *x, bool wide)
 static void columns(run *r)
 {
     ft_rng g = {1};
+    int8_t *q = ft_alloc_aligned(COLS * K + 8, 64), *wide = ft_alloc_aligned(COLS * K + 8, 64);
     for (int c = 0; c < COLS; c++) {
         float x[K];
         for (int i = 0; i < K; i++) x[i] = (float)ft_rng_f64(&g) - 0.5f;
-        r->x[c] = column(&r->k, x, false);
-        if (r->k.quantise_wide) r->wide[c] = column(&r->k, x, true);
+        r->x[c] = column(&r->k, x, q + c * K, false);
+        if (r->k.quantise_wide) r->wide[c] = column(&r->k, x, wide + c * K, true);
     }
 }
 
