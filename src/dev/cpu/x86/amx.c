@@ -108,7 +108,13 @@ INLINE void run_multiply(const x86_format f, const work *g, scratch *s, int b, v
         multiply(f, s, g->x[0].q + 32 * b, (size_t)(g->x[1].q - g->x[0].q), blocks);
         return;
     }
-    for (int c = 0; c < g->n; c++) memcpy(s->x[c], g->x[c].q + 32 * b, (size_t)(32 * blocks));
+    for (int c = 0; c < g->n; c++) {
+        const int8_t *x = g->x[c].q + 32 * b;
+        if (blocks == RUN) /* a constant size: no call of memcpy */
+            memcpy(s->x[c], x, sizeof s->x[c]);
+        else
+            memcpy(s->x[c], x, (size_t)(32 * blocks));
+    }
     multiply(f, s, s->x[0], sizeof s->x[0], blocks);
 }
 
