@@ -1,5 +1,5 @@
 /* products: speed of the kernels for quantised weights. Every thread multiplies its own matrix,
- * once from the L1 cache and once from memory, with 1 to 16 rows of activations. usage: products
+ * once from the L1 cache and once from memory, with 1 to 128 rows of activations. usage: products
  * [threads [type]] */
 #include "base/clock.h"
 #include "base/cpu.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { K = 2048, COLS = 16, NEAR = 24 << 10, FAR = 48 << 20, TIMES = 5 };
+enum { K = 2048, COLS = 128, NEAR = 24 << 10, FAR = 48 << 20, TIMES = 5 };
 
 typedef struct run {
     ft_kern k;
@@ -58,7 +58,7 @@ static void measure(ft_pool *pool, run *r)
 {
     const ft_pack *p = &r->k.pack[r->type];
     const double bytes = (double)ft_type_row(r->type, K) * p->group;
-    static const int cols[] = {1, 2, 3, 4, 8, 16};
+    static const int cols[] = {1, 2, 4, 8, 16, 128};
     for (int far = 0; far < 2; far++) {
         r->groups = (int)((size_t)(far ? FAR : NEAR) / p->bytes(K)) / 4 * 4;
         r->groups = FT_MAX(4, r->groups);

@@ -118,6 +118,9 @@ OPTEST_ROWS(linear, ROWS(FT_F32, 200, 37), {1, 1, 1, FT_F32}, {3, 17, 5, FT_F32}
             BLOCK256(FT_Q3_K), BLOCK256(FT_Q2_K), BLOCK256(FT_IQ4_XS), BLOCK32(FT_TQ3_1S),
             BLOCK32(FT_TQ4_1S), {3, 352, 37, FT_TQ4_1S}, {300, 256, 40, FT_Q4_K},
             {200, 64, 5, FT_Q8_0}, /* more rows than stay in the cache */
+            /* with AMX: several parts of a row, sixteen columns and nine or fifteen more */
+            {25, 1280, 37, FT_Q2_K}, {143, 1312, 37, FT_Q5_1}, {9, 1280, 37, FT_Q3_K},
+            {137, 1088, 37, FT_NVFP4}, {41, 1312, 37, FT_Q8_0}, {153, 1056, 37, FT_MXFP4},
             EACH_TYPE(EACH), MORE(FT_Q4_K, 512), MORE(FT_Q8_0, 96), {20, 256, 42300, FT_Q4_K},
             {24, 5376, 700, FT_Q4_K}, {50, 1280, 5130, FT_Q4_K}, {64, 1536, 330, FT_Q5_K},
             {36, 256, 8260, FT_Q6_K}, {75, 256, 8260, FT_Q6_K}, {40, 512, 700, FT_Q5_K},

@@ -11,7 +11,7 @@ enum {
     FEW_ROWS = 8,
     DECODE_ROWS = 16, /* rows from which on 16-bit weights are decoded once for all of them */
     NEAR_ROWS = 128,
-    SCRATCH_ROWS = 2 * NEAR_ROWS, /* of a strip; for two strips of NEAR_ROWS */
+    SCRATCH_ROWS = 8 * NEAR_ROWS, /* of a strip; for eight strips of NEAR_ROWS */
     NEAR_BYTES = 32 << 10
 };
 static_assert(STRIP % FT_PACK_ROWS == 0, "a strip is whole groups");
@@ -42,13 +42,20 @@ typedef struct rows_of {
     ft_dotf_fn *dotf;
 } rows_of;
 
+/* Columns of a call of a kernel for many; a few that remain are left to the other kernel. */
+static int many_cols(const rows_of *r, int left)
+{
+    const int n = FT_MIN(FT_MANY_COLS, left), rest = n % FT_MANY_GRAIN;
+    return rest <= r->cols ? n - rest : n;
+}
+
 /* Multiplies some rows of x with n_rows rows of k weights by the kernel for their type; returns how
  * many. */
 static int product_cols(const ft_part *p, float *out, int ld, const rows_of *r, int n_rows,
                         const ft_inputs *x, int at)
 {
     const bool many = r->many && x->n - at > r->cols;
-    const int n = FT_MIN(many ? FT_PACK_COLS : r->cols, x->n - at);
+    const int n = many ? many_cols(r, x->n - at) : FT_MIN(r->cols, x->n - at);
     float *y[FT_SPLIT_COLS];
     ft_col8 col8[FT_SPLIT_COLS];
     const float *col[FT_COLS];
@@ -156,13 +163,14 @@ static bool straight(const linear_args *a, int strip)
 
 /* Number of consecutive strips, of the `left` ones, that are computed together. With few rows one
  * call reads the weights once and prepares its columns for all of them; with more, weights are
- * small enough to stay in the L1 cache while rows pass. Kernels for split activations divide the
- * weights themselves. */
+ * small enough to stay in the L1 cache while rows pass. Kernels for many columns or for split
+ * activations divide the weights themselves. */
 static int together(const ft_part *p, const linear_args *a, int strip, int left, int rows)
 {
     const int near = (int)(NEAR_BYTES / FT_MAX(1, a->w.row_bytes)) / STRIP;
     const int most = straight(a, strip) ? a->w.n / STRIP - strip : SCRATCH_ROWS / rows;
-    const bool all = rows <= FEW_ROWS || ft_cpu_splits(p->k, &a->w);
+    const bool many = a->w.packed && p->k->many[a->w.type];
+    const bool all = rows <= FEW_ROWS || many || ft_cpu_splits(p->k, &a->w);
     return FT_MIN(FT_MIN(left, most), all ? left : FT_MAX(1, near));
 }
 

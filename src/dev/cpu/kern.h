@@ -16,7 +16,8 @@
 
 enum {
     FT_COLS = 4,         /* maximum columns per call, */
-    FT_PACK_COLS = 16,   /* and per call on packed rows */
+    FT_MANY_COLS = 128,  /* and per call of kernels for many columns, */
+    FT_MANY_GRAIN = 16,  /* which take this many at a time */
     FT_PACK_ROWS = 16,   /* maximum rows of a packed group */
     FT_BLOCK8 = 32,      /* activations that share a scale, */
     FT_WIDE8 = 256,      /* or this many, */

@@ -1,8 +1,11 @@
-/* AMX: products of packed rows with nine to sixteen columns. The codes of 32 (or 16) values of
- * sixteen rows become a tile of signed bytes, the activations of the columns are another, and one
+/* AMX: products of packed rows with nine columns or more. The codes of 32 (or 16) values of sixteen
+ * rows become a tile of signed bytes, the activations of sixteen columns are another, and one
  * instruction gives the integer sums of all sixteen by sixteen outputs. They are scaled and added
  * as packed.h does, in the same order: the results are bit-identical to those of the narrow
- * kernels. */
+ * kernels.
+ *
+ * Codes and scales of a group of rows are decoded once for all columns, PART blocks at a time,
+ * which stay in the L1 cache while columns pass. */
 #include "dev/cpu/x86/amx_tile.h"
 #include "dev/cpu/x86/avx512_vec.h"
 
@@ -17,15 +20,34 @@ INLINE vi half_sum(vi start, const vi *q, const int8_t *x, const int kind)
 
 #include "dev/cpu/x86/packed.h"
 
-enum { RUN = 4 }; /* blocks that are decoded and multiplied before the previous run is added */
+enum {
+    COLS = FT_MANY_GRAIN,       /* columns of a tile */
+    SETS = FT_MANY_COLS / COLS, /* of columns */
+    PART = 16,                  /* blocks that are decoded together */
+    AHEAD_TILES = 2,            /* blocks that are multiplied before one of them is added */
+    SUMS = 4                    /* blocks whose sums are in memory */
+};
+static_assert(PART % 8 == 0, "a part is whole blocks of 256 values");
 
+/* What products of up to FT_MANY_COLS columns need of PART blocks. */
 typedef struct scratch {
-    _Alignas(64) int8_t w[RUN][8][64]; /* eight quads of each block */
-    int8_t x[FT_PACK_COLS][32 * RUN];
-    int32_t sum[RUN][2][FT_PACK_COLS][16];
+    _Alignas(64) int8_t w[PART][8][64]; /* eight quads of each block */
+    scales scale[PART];
+    int32_t sum[SUMS][2][COLS][PACK_ROWS];
+    int32_t base[COLS][PACK_ROWS]; /* BASE_BITS: what sums begin with */
+    float d[SETS][PART][COLS];     /* of ft_col8, as add_block takes them */
+    float s[SETS][2][PART][COLS];
+    int8_t x[SETS][PART][COLS][32]; /* columns that are not the same distance apart */
 } scratch;
 
-/* Tiles 0 to 3 are sums, 4 and 5 activations, 6 and 7 weights. */
+/* Sixteen columns, or the last ones. */
+typedef struct column_set {
+    const ft_col8 *x;
+    int n;
+    bool even; /* the same distance apart, so that a tile can be loaded where they are */
+} column_set;
+
+/* Tiles 0 and 1 are sums, 4 and 5 activations, 6 and 7 weights. */
 static void configure(const x86_format f, int n)
 {
     tile_config c = {.palette = 1};
@@ -35,6 +57,8 @@ static void configure(const x86_format f, int n)
     }
     tile_configure(&c);
 }
+
+/* ---- weights ---- */
 
 /* The codes of a block as signed bytes; the values of a codebook are signed already. */
 INLINE void decode(const x86_format f, int8_t (*to)[64], const unsigned char *p, vi book)
@@ -49,111 +73,199 @@ INLINE void decode(const x86_format f, int8_t (*to)[64], const unsigned char *p,
     }
 }
 
-/* Sums of `blocks` blocks. x: the activations of the first column, `step` bytes from one to the
- * next. */
-INLINE void multiply(const x86_format f, scratch *s, const int8_t *x, size_t step, int blocks)
+/* What to_float and add_block use of them. */
+INLINE void put_scales(const x86_format f, scales *to, const scales *from)
 {
+    to->scale[0] = from->scale[0];
+    to->base = from->base;
+    if (f.sub == 16) to->scale[1] = from->scale[1];
+    if (f.min) to->min[0] = from->min[0];
+    if (f.min && f.sub == 16) to->min[1] = from->min[1];
+}
+
+/* Blocks [from, to) of a group of rows; those of the next group are fetched into the L2 cache. */
+INLINE void decode_part(const x86_format f, scratch *s, const unsigned char *w, int k, int from,
+                        int to)
+{
+    const vi book = f.book ? v_book_load(ft_x86_book[f.book]) : v_zero();
+    const size_t bytes = x86_plane_bytes(f.plane), group = x86_group_bytes(f, k);
+    const unsigned char *p = w + x86_planes_at(f, k) + (size_t)from * bytes;
+    scales sc = {.d = f_zero(), .d_min = f_zero()};
+    for (int b = from; b < to; b++, p += bytes) {
+        for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(p + group + i, 0, 2);
+        decode(f, s->w[b - from], p, book);
+        scales_of(f, &sc, w, b, 0);
+        put_scales(f, &s->scale[b - from], &sc);
+    }
     tile_written(s);
-    for (int u = 0; u < blocks; u++, x += 32) {
-        _tile_loadd(4, x, step);
-        _tile_loadd(6, s->w[u], 64);
-        _tile_zero(0);
-        _tile_dpbssd(0, 4, 6);
-        _tile_stored(0, s->sum[u][0], 64);
-        if (f.sub == 32) continue;
-        _tile_loadd(5, x + 16, step);
-        _tile_loadd(7, s->w[u][4], 64);
-        _tile_zero(1);
-        _tile_dpbssd(1, 5, 7);
-        _tile_stored(1, s->sum[u][1], 64);
+}
+
+/* ---- activations ---- */
+
+/* to[i][c] = from[c][i] for sixteen c and n i, up to sixteen. */
+INLINE void transpose(float (*to)[COLS], const float *const *from, int n)
+{
+    const __mmask16 exist = (__mmask16)(n >= COLS ? 0xffff : (1 << n) - 1);
+    vf a[COLS], b[COLS];
+    UNROLL for (int i = 0; i < COLS; i++) b[i] = _mm512_maskz_loadu_ps(exist, from[i]);
+    UNROLL for (int i = 0; i < COLS; i += 2)
+    {
+        a[i] = _mm512_unpacklo_ps(b[i], b[i + 1]);
+        a[i + 1] = _mm512_unpackhi_ps(b[i], b[i + 1]);
+    }
+    UNROLL for (int i = 0; i < COLS; i += 4)
+    {
+        UNROLL for (int j = 0; j < 2; j++)
+        {
+            const __m512d x = _mm512_castps_pd(a[i + j]), y = _mm512_castps_pd(a[i + j + 2]);
+            b[i + 2 * j] = _mm512_castpd_ps(_mm512_unpacklo_pd(x, y));
+            b[i + 2 * j + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(x, y));
+        }
+    }
+    UNROLL for (int j = 0; j < 4; j++)
+    {
+        const vf even1 = _mm512_shuffle_f32x4(b[j], b[j + 4], 0x88);
+        const vf even2 = _mm512_shuffle_f32x4(b[j + 8], b[j + 12], 0x88);
+        const vf odd1 = _mm512_shuffle_f32x4(b[j], b[j + 4], 0xdd);
+        const vf odd2 = _mm512_shuffle_f32x4(b[j + 8], b[j + 12], 0xdd);
+        a[j] = _mm512_shuffle_f32x4(even1, even2, 0x88);
+        a[j + 4] = _mm512_shuffle_f32x4(odd1, odd2, 0x88);
+        a[j + 8] = _mm512_shuffle_f32x4(even1, even2, 0xdd);
+        a[j + 12] = _mm512_shuffle_f32x4(odd1, odd2, 0xdd);
+    }
+    UNROLL for (int i = 0; i < COLS; i++) if (i < n) f_store(to[i], a[i]);
+}
+
+/* d, or one of the arrays at s, of the blocks [from, to) of a set of columns; at: where they begin
+ * in each. */
+static void gather(float (*out)[COLS], const column_set *set, bool sums, int at, int n)
+{
+    const float *from[COLS];
+    for (int i = 0; i < n; i += COLS) {
+        for (int c = 0; c < COLS; c++) {
+            const ft_col8 *x = &set->x[FT_MIN(c, set->n - 1)];
+            from[c] = (sums ? x->s : x->d) + at + i;
+        }
+        transpose(out + i, from, FT_MIN(COLS, n - i));
     }
 }
 
-/* One group of rows and the parameters of its runs. */
-typedef struct work {
-    const unsigned char *w, *p; /* scales, planes */
-    const ft_col8 *x;
-    int blocks, n;
-    bool even; /* all columns are the same distance apart */
-} work;
-
-INLINE void add_up(const x86_format f, vf *acc, const scratch *s, int u, const scales *sc,
-                   const work *g, int b, int n)
+/* Blocks [from, to) of `blocks` of all columns. */
+static void prepare(const x86_format f, scratch *s, const column_set *set, int sets, int blocks,
+                    int from, int to)
 {
-    UNROLL for (int c = 0; c < FT_PACK_COLS; c++)
-    {
-        if (c == n) break;
-        const vf v[2] = {f_mul(f_from_i32(v_load(s->sum[u][0][c])), sc->scale[0]),
-                         f_from_i32(v_load(s->sum[u][f.sub == 16][c]))};
-        acc[c] = add_block(f, acc[c], v, sc, &g->x[c], b, g->blocks);
+    const int n = to - from;
+    for (int i = 0; i < sets; i++) {
+        gather(s->d[i], &set[i], false, from, n);
+        if (f.min) gather(s->s[i][0], &set[i], true, from + (f.sub == 32 ? SUM_32 * blocks : 0), n);
+        if (f.min && f.sub == 16) gather(s->s[i][1], &set[i], true, from + blocks, n);
+        if (set[i].even) continue;
+        for (int c = 0; c < set[i].n; c++)
+            for (int b = 0; b < n; b++) memcpy(s->x[i][b][c], set[i].x[c].q + 32 * (from + b), 32);
     }
+    tile_written(s);
 }
 
 /* true when all columns are the same distance apart */
 static bool in_step(const ft_col8 *x, int n)
 {
-    const ptrdiff_t step = x[1].q - x[0].q;
+    const ptrdiff_t step = n > 1 ? x[1].q - x[0].q : 0;
     for (int c = 2; c < n; c++)
         if (x[c].q - x[c - 1].q != step) return false;
     return step > 0;
 }
 
-/* Decodes and multiplies the run that begins at block b. */
-INLINE void run_multiply(const x86_format f, const work *g, scratch *s, int b, vi book)
+/* A tile has as many rows as the first set has columns, so that a shorter one is copied. */
+static int sets_of(column_set *to, const ft_col8 *x, int n)
 {
-    const int blocks = FT_MIN(RUN, g->blocks - b);
-    const unsigned char *p = g->p + (size_t)b * x86_plane_bytes(f.plane);
-    for (int u = 0; u < blocks; u++, p += x86_plane_bytes(f.plane)) decode(f, s->w[u], p, book);
-    if (g->even) {
-        multiply(f, s, g->x[0].q + 32 * b, (size_t)(g->x[1].q - g->x[0].q), blocks);
-        return;
+    int sets = 0;
+    for (int c = 0; c < n; c += COLS, sets++) {
+        const int m = FT_MIN(COLS, n - c);
+        to[sets] = (column_set){x + c, m, m == FT_MIN(COLS, n) && in_step(x + c, m)};
     }
-    for (int c = 0; c < g->n; c++) {
-        const int8_t *x = g->x[c].q + 32 * b;
-        if (blocks == RUN) /* a constant size: no call of memcpy */
-            memcpy(s->x[c], x, sizeof s->x[c]);
-        else
-            memcpy(s->x[c], x, (size_t)(32 * blocks));
-    }
-    multiply(f, s, s->x[0], sizeof s->x[0], blocks);
+    return sets;
 }
 
-/* Tile loads and stores are slow: while one run is added, the next is computed. */
-INLINE void group16(const x86_format f, float *const *y, int o, const work *g, const int n)
+/* ---- products ---- */
+
+/* The sums of block u of sixteen rows with the activations at x, `step` bytes from one column to
+ * the next. */
+INLINE void multiply(const x86_format f, scratch *s, const int8_t *x, size_t step, int u)
 {
-    const vi book = f.book ? v_book_load(ft_x86_book[f.book]) : v_zero();
-    scratch s[2];
-    scales sc = {.d = f_zero(), .d_min = f_zero()};
-    vf acc[FT_PACK_COLS];
-    UNROLL for (int c = 0; c < FT_PACK_COLS; c++) acc[c] = f_zero();
-    run_multiply(f, g, &s[0], 0, book);
-    for (int b = 0; b < g->blocks; b += RUN) {
-        const int blocks = FT_MIN(RUN, g->blocks - b);
-        if (b + RUN < g->blocks) run_multiply(f, g, &s[(b / RUN + 1) % 2], b + RUN, book);
-        for (int u = 0; u < blocks; u++) {
-            scales_of(f, &sc, g->w, b + u, 0);
-            add_up(f, acc, &s[b / RUN % 2], u, &sc, g, b + u, n);
-        }
-    }
-    UNROLL for (int c = 0; c < FT_PACK_COLS; c++)
+    int32_t(*sum)[COLS][PACK_ROWS] = s->sum[u % SUMS];
+    _tile_loadd(4, x, step);
+    _tile_loadd(6, s->w[u], 64);
+    _tile_loadd(0, s->base, 64);
+    _tile_dpbssd(0, 4, 6);
+    _tile_stored(0, sum[0], 64);
+    if (f.sub == 32) return;
+    _tile_loadd(5, x + 16, step);
+    _tile_loadd(7, s->w[u][4], 64);
+    _tile_loadd(1, s->base, 64);
+    _tile_dpbssd(1, 5, 7);
+    _tile_stored(1, sum[1], 64);
+}
+
+/* Adds block u. Without the barrier gcc loads all sums before it uses the first, and has too few
+ * registers. */
+INLINE void add_up(const x86_format f, vf *acc, const scratch *s, int set, int u, const int n)
+{
+    const scales sc = s->scale[u];
+    UNROLL for (int c = 0; c < COLS; c++)
     {
         if (c == n) break;
-        f_store(y[c] + o, acc[c]);
+        const vi sum[2] = {v_load(s->sum[u % SUMS][0][c]), v_load(s->sum[u % SUMS][1][c])};
+        vf v[2];
+        to_float(f, v, sum, &sc);
+        acc[c] =
+            add_block(f, acc[c], v, &sc, s->d[set][u][c], s->s[set][0][u][c], s->s[set][1][u][c]);
+        tile_written(s);
     }
+}
+
+/* Adds the blocks [from, to) of a group of rows to the outputs of n columns. */
+INLINE void multiply_set(const x86_format f, float *const *y, scratch *s, const column_set *x,
+                         int set, int from, int to, const int n)
+{
+    const int8_t *at = x->even ? x->x[0].q + 32 * from : s->x[set][0][0];
+    const size_t step = x->even ? (size_t)(x->x[n > 1].q - x->x[0].q) : 32;
+    const size_t block = x->even ? 32 : sizeof s->x[0][0];
+    vf acc[COLS];
+    UNROLL for (int c = 0; c < COLS; c++) acc[c] = f_zero();
+    UNROLL for (int c = 0; c < COLS; c++) if (from && c < n) acc[c] = f_load(y[c]);
+    const int blocks = to - from;
+    for (int u = 0; u < FT_MIN(AHEAD_TILES, blocks); u++)
+        multiply(f, s, at + (size_t)u * block, step, u);
+    for (int u = 0; u < blocks; u++) {
+        const int next = u + AHEAD_TILES;
+        if (next < blocks) multiply(f, s, at + (size_t)next * block, step, next);
+        add_up(f, acc, s, set, u, n);
+    }
+    UNROLL for (int c = 0; c < COLS; c++) if (c < n) f_store(y[c], acc[c]);
 }
 
 INLINE void tiles(const x86_format f, float *const *y, const unsigned char *w, size_t group,
                   int rows, int k, const ft_col8 *x, int n)
 {
-    work g = {.x = x, .blocks = k / 32, .n = n, .even = in_step(x, n)};
-    configure(f, n);
-    for (int o = 0; o < rows; o += PACK_ROWS, w += group) {
-        g.w = w;
-        g.p = w + x86_planes_at(f, k);
-        if (n == FT_PACK_COLS)
-            group16(f, y, o, &g, FT_PACK_COLS);
-        else
-            group16(f, y, o, &g, n);
+    scratch s;
+    column_set set[SETS];
+    const int blocks = k / 32, sets = sets_of(set, x, n);
+    for (int c = 0; c < COLS; c++) _mm512_store_si512(s.base[c], v_set32(BASE_BITS));
+    configure(f, FT_MIN(COLS, n));
+    for (int from = 0; from < blocks; from += PART) {
+        const int to = FT_MIN(from + PART, blocks);
+        prepare(f, &s, set, sets, blocks, from, to);
+        for (int o = 0; o < rows; o += PACK_ROWS) {
+            decode_part(f, &s, w + (size_t)(o / PACK_ROWS) * group, k, from, to);
+            for (int i = 0; i < sets; i++) {
+                float *out[COLS];
+                for (int c = 0; c < COLS; c++) out[c] = y[FT_MIN(COLS * i + c, n - 1)] + o;
+                if (set[i].n == COLS)
+                    multiply_set(f, out, &s, &set[i], i, from, to, COLS);
+                else
+                    multiply_set(f, out, &s, &set[i], i, from, to, set[i].n);
+            }
+        }
     }
     _tile_release();
 }
@@ -167,29 +279,41 @@ INLINE void tiles(const x86_format f, float *const *y, const unsigned char *w, s
 
 TILES(q8_0)
 TILES(q4_0)
+TILES(q4_1)
+TILES(q5_0)
+TILES(q5_1)
+TILES(q2_k)
+TILES(q3_k)
 TILES(q4_k)
 TILES(q5_k)
 TILES(q6_k)
-TILES(q3_k)
-TILES(q2_k)
 TILES(iq4_nl)
 TILES(iq4_xs)
 TILES(iq3_xxs)
+TILES(iq3_s)
 TILES(iq2_xxs)
+TILES(iq2_s)
+TILES(iq1_s)
+TILES(iq1_m)
 TILES(mxfp4)
+TILES(nvfp4)
+TILES(trits)
 
 void ft_kern_amx(ft_kern *k)
 {
-    k->many[FT_Q8_0] = tiles_q8_0;
-    k->many[FT_Q4_0] = tiles_q4_0;
-    k->many[FT_Q4_K] = tiles_q4_k;
-    k->many[FT_Q5_K] = tiles_q5_k;
-    k->many[FT_Q6_K] = tiles_q6_k;
-    k->many[FT_Q3_K] = tiles_q3_k;
-    k->many[FT_Q2_K] = tiles_q2_k;
-    k->many[FT_IQ4_NL] = tiles_iq4_nl;
-    k->many[FT_IQ4_XS] = tiles_iq4_xs;
-    k->many[FT_IQ3_XXS] = tiles_iq3_xxs;
-    k->many[FT_IQ2_XXS] = tiles_iq2_xxs;
-    k->many[FT_MXFP4] = tiles_mxfp4;
+    static const struct {
+        ft_type type;
+        ft_dot8_fn *many;
+    } kernel[] = {
+        {FT_Q8_0, tiles_q8_0},       {FT_Q4_0, tiles_q4_0},       {FT_Q4_1, tiles_q4_1},
+        {FT_Q5_0, tiles_q5_0},       {FT_Q5_1, tiles_q5_1},       {FT_Q2_K, tiles_q2_k},
+        {FT_Q3_K, tiles_q3_k},       {FT_Q4_K, tiles_q4_k},       {FT_Q5_K, tiles_q5_k},
+        {FT_Q6_K, tiles_q6_k},       {FT_IQ4_NL, tiles_iq4_nl},   {FT_IQ4_XS, tiles_iq4_xs},
+        {FT_IQ3_XXS, tiles_iq3_xxs}, {FT_IQ3_S, tiles_iq3_s},     {FT_IQ2_XXS, tiles_iq2_xxs},
+        {FT_IQ2_XS, tiles_iq2_s},    {FT_IQ2_S, tiles_iq2_s},     {FT_IQ1_S, tiles_iq1_s},
+        {FT_IQ1_M, tiles_iq1_m},     {FT_MXFP4, tiles_mxfp4},     {FT_NVFP4, tiles_nvfp4},
+        {FT_TQ1_0, tiles_trits},     {FT_TQ2_0, tiles_trits},     {FT_Q1_0, tiles_trits},
+        {FT_Q2_0, tiles_trits},      {FT_Q2_0_FORK, tiles_trits},
+    };
+    for (size_t i = 0; i < FT_COUNT(kernel); i++) k->many[kernel[i].type] = kernel[i].many;
 }

@@ -114,19 +114,16 @@ INLINE void to_float(const x86_format f, vf *to, const vi *sum, const scales *s)
     if (f.sub == 16) to[1] = f_sub(f_of_bits(sum[1]), f_set1(BASE));
 }
 
-/* acc with the products of block b added: d (v[0] + v[1] scale[1] - minima); v[1] is for layouts
- * with two scales. */
-INLINE vf add_block(const x86_format f, vf acc, const vf *v, const scales *s, const ft_col8 *x,
-                    int b, int blocks)
+/* acc with the products of a block added: d (v[0] + v[1] scale[1] - minima); v[1] is for layouts
+ * with two scales. d, s0 and s1 are the scale and the sums of its activations. */
+INLINE vf add_block(const x86_format f, vf acc, const vf *v, const scales *s, float d, float s0,
+                    float s1)
 {
     vf sum = v[0];
     if (f.sub == 16) sum = f_fma(v[1], s->scale[1], sum);
-    if (f.min && f.sub == 32) sum = f_fnma(s->min[0], f_set1(x->s[SUM_32 * blocks + b]), sum);
-    if (f.min && f.sub == 16) {
-        sum = f_fnma(s->min[0], f_set1(x->s[b]), sum);
-        sum = f_fnma(s->min[1], f_set1(x->s[blocks + b]), sum);
-    }
-    return f_fma(sum, f_set1(x->d[b]), acc);
+    if (f.min) sum = f_fnma(s->min[0], f_set1(s0), sum);
+    if (f.min && f.sub == 16) sum = f_fnma(s->min[1], f_set1(s1), sum);
+    return f_fma(sum, f_set1(d), acc);
 }
 
 /* With few columns memory is the limit: what will be read is fetched this many bytes ahead. */
@@ -144,7 +141,7 @@ INLINE void packed_rows(const x86_format f, float *const *y, int o, const unsign
     const unsigned char *p = w + x86_planes_at(f, k) + 4 * at;
     const vi book = f.book ? book_of(f) : v_zero();
     const bool raised = f.shift >= 0 && !stays_signed(f);
-    const int blocks = k / 32;
+    const int blocks = k / 32, first = f.sub == 32 ? SUM_32 * blocks : 0;
     scales s = {.d = f_zero(), .d_min = f_zero()};
     vf acc[PACKED_COLS];
     UNROLL for (int c = 0; c < n; c++) acc[c] = f_zero();
@@ -170,7 +167,7 @@ INLINE void packed_rows(const x86_format f, float *const *y, int o, const unsign
         {
             vf v[2];
             to_float(f, v, sum[c], &s);
-            acc[c] = add_block(f, acc[c], v, &s, &x[c], b, blocks);
+            acc[c] = add_block(f, acc[c], v, &s, x[c].d[b], x[c].s[first + b], x[c].s[blocks + b]);
         }
     }
     UNROLL for (int c = 0; c < n; c++) f_store(y[c] + o + at, acc[c]);
