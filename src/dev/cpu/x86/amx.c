@@ -270,6 +270,24 @@ INLINE void tiles(const x86_format f, float *const *y, const unsigned char *w, s
     _tile_release();
 }
 
+static double spin(int n)
+{
+    tile_config c = {.palette = 1};
+    for (int i = 0; i < 8; i++) {
+        c.bytes[i] = 64;
+        c.rows[i] = 16;
+    }
+    tile_configure(&c);
+    for (int i = 0; i < n; i++) {
+        _tile_dpbssd(0, 4, 6);
+        _tile_dpbssd(1, 4, 7);
+        _tile_dpbssd(2, 5, 6);
+        _tile_dpbssd(3, 5, 7);
+    }
+    _tile_release();
+    return 4 * 16 * 16 * 64 * 2;
+}
+
 #define TILES(name)                                                                                \
     static void tiles_##name(float *const *y, const unsigned char *w, size_t group, int rows,      \
                              int k, const ft_col8 *x, int n)                                       \
@@ -316,4 +334,5 @@ void ft_kern_amx(ft_kern *k)
         {FT_Q2_0, tiles_trits},      {FT_Q2_0_FORK, tiles_trits},
     };
     for (size_t i = 0; i < FT_COUNT(kernel); i++) k->many[kernel[i].type] = kernel[i].many;
+    k->spin = spin;
 }

@@ -8,5 +8,6 @@
 void ft_kern_avx512(ft_kern *k)
 {
     fill_packed(k);
+    k->spin = spin;
     ft_kern_avx512_plain(k);
 }
