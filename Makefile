@@ -225,8 +225,8 @@ $(BUILD)/src/dev/cpu/arm/bf16.o: FILE_CFLAGS += -march=armv8.2-a+bf16
 $(BUILD)/src/dev/cpu/x86/avx2.o $(BUILD)/src/dev/cpu/x86/avx2_%.o: FILE_CFLAGS += $(AVX2)
 $(BUILD)/src/dev/cpu/x86/avxvnni.o: FILE_CFLAGS += $(AVX2) -mavxvnni
 $(BUILD)/src/dev/cpu/x86/avx512.o $(BUILD)/src/dev/cpu/x86/avx512_%.o: FILE_CFLAGS += $(AVX512)
-$(BUILD)/src/dev/cpu/x86/avx512vnni.o: FILE_CFLAGS += $(AVX512) -mavx512vnni
-$(BUILD)/src/dev/cpu/x86/amx.o $(BUILD)/src/dev/cpu/x86/amx_plain.o: FILE_CFLAGS += $(AVX512) -mavx512vnni -mavx512bf16 -mamx-tile -mamx-int8 -mamx-bf16
+$(BUILD)/src/dev/cpu/x86/avx512vnni.o $(BUILD)/src/dev/cpu/x86/avx512vnni_%.o: FILE_CFLAGS += $(AVX512) -mavx512vnni
+$(BUILD)/src/dev/cpu/x86/amx.o $(BUILD)/src/dev/cpu/x86/amx_%.o: FILE_CFLAGS += $(AVX512) -mavx512vnni -mavx512bf16 -mamx-tile -mamx-int8 -mamx-bf16
 
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)

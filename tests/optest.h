@@ -248,12 +248,10 @@ static inline void t_draw_rows(ft_optest *t, unsigned char *raw, ft_type type, s
     d->raw = memcpy(ft_alloc(bytes), raw, bytes);
 }
 
-/* E matrices of n rows of k random weights. */
-static inline ft_weight t_weight(ft_optest *t, ft_type type, int n, int k, int E)
+/* E matrices of n rows of k weights. */
+static inline ft_weight t_weight_of(ft_optest *t, ft_type type, int n, int k, int E,
+                                    const unsigned char *raw)
 {
-    const size_t rows = (size_t)n * (size_t)E;
-    unsigned char *raw = t_host(t, rows * ft_type_row(type, (size_t)k));
-    t_draw_rows(t, raw, type, rows, k);
     ft_weight w = {.type = type, .n = n, .k = k, .E = E, .name = "test"};
     w.rows = t->rows;
     w.rounded = t->rounded;
@@ -262,6 +260,15 @@ static inline ft_weight t_weight(ft_optest *t, ft_type type, int n, int k, int E
     assert(t->n_bound < T_WEIGHTS);
     t->bound[t->n_bound++] = w;
     return w;
+}
+
+/* Of random weights. */
+static inline ft_weight t_weight(ft_optest *t, ft_type type, int n, int k, int E)
+{
+    const size_t rows = (size_t)n * (size_t)E;
+    unsigned char *raw = t_host(t, rows * ft_type_row(type, (size_t)k));
+    t_draw_rows(t, raw, type, rows, k);
+    return t_weight_of(t, type, n, k, E, raw);
 }
 
 /* ---- running ---- */

@@ -5,7 +5,8 @@
 . "$(dirname "$0")/lib.bash"
 tiny=models/foretoken-tiny.gguf
 one=$dir/one.gguf two=$dir/two.gguf
-works "an adapter" "$ft" synth --adapter "$tiny" F16 "$one" --rank 8
+# its first tokens are far likelier than the second best ones, so that rounding does not change them
+works "an adapter" "$ft" synth --adapter "$tiny" F16 "$one" --rank 8 --seed 7
 works "another one" "$ft" synth --adapter "$tiny" F32 "$two" --rank 5 --alpha 10 --seed 2 --only attn -q
 fails "no such matrix" 'has no matrix whose name contains nothing' "$ft" synth --adapter "$tiny" F16 "$dir/x" --only nothing
 fails "a type without weights" 'type "Q4_K" of an adapter' "$ft" synth --adapter "$tiny" Q4_K "$dir/x"

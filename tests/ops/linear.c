@@ -171,6 +171,75 @@ static void linear_sizes(ft_optest *t, const int *n)
 }
 OPTEST(linear_sizes, {200, 37, FT_F32}, {200, 37, FT_F16}, {200, 37, FT_BF16})
 
+/* A K-quant whose codes and integer scales all have the largest magnitude. */
+static void largest_block(unsigned char *b, ft_type type)
+{
+    const unsigned char one[2] = {0, 0x3c}; /* as f16 */
+    const bool min = type != FT_Q3_K && type != FT_Q6_K;
+    const int at = type == FT_Q2_K ? 80 : type == FT_Q3_K ? 108 : type == FT_Q6_K ? 208 : 0;
+    memset(b, min ? 0xff : 0, ft_type_of(type)->bytes);
+    if (type == FT_Q6_K) memset(b + 192, 0x80, 16);
+    memcpy(b + at, one, sizeof one);
+    if (min) memcpy(b + at + 2, one, sizeof one);
+}
+
+/* Integer sums as large as they can be, which must be exact for any number of rows. */
+static void linear_largest(ft_optest *t, const int *n)
+{
+    enum { K = 512, OUT = 37 };
+    const int T = n[0], rows = t->pick >= 0 ? 1 : T;
+    const ft_type type = (ft_type)n[1];
+    const size_t block = ft_type_of(type)->bytes, bytes = OUT * ft_type_row(type, K);
+    unsigned char *raw = t_host(t, bytes);
+    for (size_t i = 0; i < bytes; i += block) largest_block(raw + i, type);
+    ft_weight w = t_weight_of(t, type, OUT, K, 1, raw);
+    float *x = t_host(t, (size_t)rows * K * sizeof *x);
+    for (int i = 0; i < rows * K; i++) {
+        const int row = t->pick >= 0 ? t->pick : i / K;
+        x[i] = (float)(1 + row % 3) * (row % 2 ? -1.0f : 1.0f);
+    }
+    ft_mat y = t_output(t, T, OUT);
+    t->batch.T = T;
+    t_begin(t);
+    ft_linear(t->step, y, ft_mat_at(t_put(t, x, (size_t)rows * K * sizeof *x), rows, K), &w);
+    t_expect(t, y, limit(t, type, T * OUT));
+}
+#define LARGEST(type)                                                                              \
+    {1, type}, {4, type}, {8, type}, {25, type},                                                   \
+    {                                                                                              \
+        130, type                                                                                  \
+    }
+OPTEST_ROWS(linear_largest, LARGEST(FT_Q2_K), LARGEST(FT_Q3_K), LARGEST(FT_Q4_K), LARGEST(FT_Q5_K),
+            LARGEST(FT_Q6_K))
+
+/* One activation that is not a number makes every output of its row one, also where activations are
+ * rounded to bytes. */
+static void linear_nan(ft_optest *t, const int *n)
+{
+    enum { K = 512, OUT = 37 };
+    if (!on_cpu(t) && strcmp(t->dev->name, "ref")) return;
+    ft_weight w = t_weight(t, (ft_type)n[0], OUT, K, 1);
+    float x[K];
+    for (int i = 0; i < K; i++) x[i] = i == n[1] ? NAN : t_draw(t, -1, 1);
+    ft_mat y = t_output(t, 1, OUT);
+    t->batch.T = 1;
+    t_begin(t);
+    ft_linear(t->step, y, ft_mat_at(t_put(t, x, sizeof x), 1, K), &w);
+    t_run(t);
+    const t_result r = t_read(t, y);
+    for (int i = 0; i < OUT; i++)
+        if (!isnan(r.v[i])) t_fail(t, "a number from a row that has a NaN", r.v[i]);
+    ft_free(r.v);
+}
+#define WITH_NAN(type)                                                                             \
+    {type, 0}, {type, 100},                                                                        \
+    {                                                                                              \
+        type, 511                                                                                  \
+    }
+OPTEST(linear_nan, WITH_NAN(FT_F32), WITH_NAN(FT_Q8_0), WITH_NAN(FT_Q4_0), WITH_NAN(FT_Q2_K),
+       WITH_NAN(FT_Q3_K), WITH_NAN(FT_Q4_K), WITH_NAN(FT_Q5_K), WITH_NAN(FT_Q6_K),
+       WITH_NAN(FT_IQ4_XS), WITH_NAN(FT_IQ2_S), WITH_NAN(FT_MXFP4), WITH_NAN(FT_TQ4_1S))
+
 /* Several products of one x, of the same type and of others; then a pair joined by an activation.
  */
 static void linears(ft_optest *t, const int *n)
@@ -606,11 +675,11 @@ OPTEST_ROWS(centroid_head, {1, 64, 16, 8, 3, FT_F32}, {3, 64, 7, 9, 7, FT_Q8_0},
 
 int main(int argc, char **argv)
 {
-    const t_case *const all[] = {&linear_case,       &linear_unaligned_case, &linear_sizes_case,
-                                 &linears_case,      &products_of_case,      &linear_large_case,
-                                 &embed_case,        &products_of_tq_case,   &route_case,
-                                 &moe_case,          &moe_shared_case,       &expert_linear_case,
-                                 &moe_uploaded_case, &centroid_head_case,    &linear_mixed_case,
-                                 &norm_linears_case};
+    const t_case *const all[] = {
+        &linear_case,         &linear_unaligned_case, &linear_sizes_case, &linear_nan_case,
+        &linear_largest_case, &linears_case,          &products_of_case,  &linear_large_case,
+        &embed_case,          &products_of_tq_case,   &route_case,        &moe_case,
+        &moe_shared_case,     &expert_linear_case,    &moe_uploaded_case, &centroid_head_case,
+        &linear_mixed_case,   &norm_linears_case};
     return t_main(argc, argv, all, FT_COUNT(all));
 }

@@ -17,10 +17,14 @@ void ft_kern_init(ft_kern *k, unsigned isa)
     if (isa & FT_AVX2) ft_kern_avx2(k);
     if (isa & FT_AVXVNNI) ft_kern_avxvnni(k);
     if (isa & FT_AVX512) ft_kern_avx512(k);
-    if (isa & FT_AVX512VNNI) ft_kern_avx512vnni(k);
+    if (isa & FT_AVX512VNNI) {
+        ft_kern_avx512vnni(k);
+        ft_kern_avx512vnni_wide(k);
+    }
     if (isa & FT_AMX) {
         ft_kern_amx(k);
         ft_kern_amx_plain(k);
+        ft_kern_amx_wide(k);
     }
 #else
     (void)isa;

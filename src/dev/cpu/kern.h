@@ -31,8 +31,9 @@ enum {
 
 /* A row of activations as bytes: x[i] = d[i / 32] * q[i]. At s and t are sums of q in the form that
  * the kernels of an instruction set need (x86/pack.h; Arm: s[i / 16] is d times the sum of sixteen
- * q, and at t is nothing or ft_wide8). Kernels may read eight bytes after the last q. A
- * Hadamard-transformed row has neither s nor t, and d[i / 4]: its values are multiplied with a
+ * q, and at t is nothing). Kernels may read eight bytes after the last q. For a `wide` layout 256
+ * activations share a scale and what is at t depends on the machine (ft_wide8 on Arm, x86/wide.h).
+ * A Hadamard-transformed row has neither s nor t, and d[i / 4]: its values are multiplied with a
  * rounded codebook, so their own rounding error must be smaller.
  *
  * A row may be split into two parts instead, and has neither d nor s nor t: x[i] is the sum of two
@@ -55,7 +56,7 @@ static inline ft_col8 ft_col8_rest(ft_col8 x, int k)
     return (ft_col8){x.q + k, x.d + blocks, x.s + blocks * FT_SUMS8, x.t + blocks * FT_STARTS8};
 }
 
-/* What a `wide` packed layout finds at t for each 256 activations, which then share one scale. Sums
+/* Arm: what a `wide` packed layout finds at t for each 256 activations, which share one scale. Sums
  * of activations are stored as 128 hi + lo, lo below 128. */
 typedef struct ft_wide8 {
     int32_t start[8][4];              /* a sum's bias and 128 times those of 32, four times */
@@ -178,8 +179,10 @@ void ft_kern_avx2(ft_kern *k);
 void ft_kern_avxvnni(ft_kern *k);
 void ft_kern_avx512(ft_kern *k);
 void ft_kern_avx512vnni(ft_kern *k);
+void ft_kern_avx512vnni_wide(ft_kern *k);
 void ft_kern_amx(ft_kern *k);
 void ft_kern_amx_plain(ft_kern *k);
+void ft_kern_amx_wide(ft_kern *k);
 
 /* Fused where the machine has the instruction, else two roundings: libm's emulation is very slow.
  */

@@ -139,11 +139,12 @@ static void quantise(ft_col8 to, const float *x, int lo, int hi, int k)
         float top = 0;
         for (int i = 0; i < FT_BLOCK8; i++) {
             const float a = fabsf(x[i]);
-            top = a > top ? a : top;
+            top = a <= top ? top : a; /* also a NaN */
+            if (isnan(a)) break;
         }
         const float inv = top > 0 ? 127.0f / top : 0;
         ((float *)to.d)[at / FT_BLOCK8] = top / 127.0f;
-        for (int i = 0; i < FT_BLOCK8; i++) q[i] = (int8_t)lrintf(x[i] * inv);
+        for (int i = 0; i < FT_BLOCK8; i++) q[i] = top < INFINITY ? (int8_t)lrintf(x[i] * inv) : 0;
     }
 }
 

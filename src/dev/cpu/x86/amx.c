@@ -1,8 +1,8 @@
-/* AMX: products of packed rows with nine columns or more. The codes of 32 (or 16) values of sixteen
- * rows become a tile of signed bytes, the activations of sixteen columns are another, and one
- * instruction gives the integer sums of all sixteen by sixteen outputs. They are scaled and added
- * as packed.h does, in the same order: the results are bit-identical to those of the narrow
- * kernels.
+/* AMX: products of packed rows with nine columns or more, except those of K-quants (amx_wide.c).
+ * The codes of 32 (or 16) values of sixteen rows become a tile of signed bytes, the activations of
+ * sixteen columns are another, and one instruction gives the integer sums of all sixteen by sixteen
+ * outputs. They are scaled and added as packed.h does, in the same order: the results are
+ * bit-identical to those of the narrow kernels.
  *
  * Codes and scales of a group of rows are decoded once for all columns, PART blocks at a time,
  * which stay in the L1 cache while columns pass. */
@@ -20,12 +20,12 @@ INLINE vi half_sum(vi start, const vi *q, const int8_t *x, const int kind)
 
 #include "dev/cpu/x86/packed.h"
 
+#include "dev/cpu/x86/amx_columns.h"
+
 enum {
-    COLS = FT_MANY_GRAIN,       /* columns of a tile */
-    SETS = FT_MANY_COLS / COLS, /* of columns */
-    PART = 16,                  /* blocks that are decoded together */
-    AHEAD_TILES = 2,            /* blocks that are multiplied before one of them is added */
-    SUMS = 4                    /* blocks whose sums are in memory */
+    PART = 16,       /* blocks that are decoded together */
+    AHEAD_TILES = 2, /* blocks that are multiplied before one of them is added */
+    SUMS = 4         /* blocks whose sums are in memory */
 };
 static_assert(PART % 8 == 0, "a part is whole blocks of 256 values");
 
@@ -34,18 +34,11 @@ typedef struct scratch {
     _Alignas(64) int8_t w[PART][8][64]; /* eight quads of each block */
     scales scale[PART];
     int32_t sum[SUMS][2][COLS][PACK_ROWS];
-    int32_t base[COLS][PACK_ROWS]; /* BASE_BITS: what sums begin with */
-    float d[SETS][PART][COLS];     /* of ft_col8, as add_block takes them */
-    float s[SETS][2][PART][COLS];
+    int32_t base[COLS][PACK_ROWS];  /* BASE_BITS: what sums begin with */
+    float d[SETS][PART][COLS];      /* of ft_col8, as add_block takes them */
+    float s[SETS][PART][COLS];      /* with minima: sums of 32 */
     int8_t x[SETS][PART][COLS][32]; /* columns that are not the same distance apart */
 } scratch;
-
-/* Sixteen columns, or the last ones. */
-typedef struct column_set {
-    const ft_col8 *x;
-    int n;
-    bool even; /* the same distance apart, so that a tile can be loaded where they are */
-} column_set;
 
 /* Tiles 0 and 1 are sums, 4 and 5 activations, 6 and 7 weights. */
 static void configure(const x86_format f, int n)
@@ -80,7 +73,6 @@ INLINE void put_scales(const x86_format f, scales *to, const scales *from)
     to->base = from->base;
     if (f.sub == 16) to->scale[1] = from->scale[1];
     if (f.min) to->min[0] = from->min[0];
-    if (f.min && f.sub == 16) to->min[1] = from->min[1];
 }
 
 /* Blocks [from, to) of a group of rows; those of the next group are fetched into the L2 cache. */
@@ -102,54 +94,6 @@ INLINE void decode_part(const x86_format f, scratch *s, const unsigned char *w, 
 
 /* ---- activations ---- */
 
-/* to[i][c] = from[c][i] for sixteen c and n i, up to sixteen. */
-INLINE void transpose(float (*to)[COLS], const float *const *from, int n)
-{
-    const __mmask16 exist = (__mmask16)(n >= COLS ? 0xffff : (1 << n) - 1);
-    vf a[COLS], b[COLS];
-    UNROLL for (int i = 0; i < COLS; i++) b[i] = _mm512_maskz_loadu_ps(exist, from[i]);
-    UNROLL for (int i = 0; i < COLS; i += 2)
-    {
-        a[i] = _mm512_unpacklo_ps(b[i], b[i + 1]);
-        a[i + 1] = _mm512_unpackhi_ps(b[i], b[i + 1]);
-    }
-    UNROLL for (int i = 0; i < COLS; i += 4)
-    {
-        UNROLL for (int j = 0; j < 2; j++)
-        {
-            const __m512d x = _mm512_castps_pd(a[i + j]), y = _mm512_castps_pd(a[i + j + 2]);
-            b[i + 2 * j] = _mm512_castpd_ps(_mm512_unpacklo_pd(x, y));
-            b[i + 2 * j + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(x, y));
-        }
-    }
-    UNROLL for (int j = 0; j < 4; j++)
-    {
-        const vf even1 = _mm512_shuffle_f32x4(b[j], b[j + 4], 0x88);
-        const vf even2 = _mm512_shuffle_f32x4(b[j + 8], b[j + 12], 0x88);
-        const vf odd1 = _mm512_shuffle_f32x4(b[j], b[j + 4], 0xdd);
-        const vf odd2 = _mm512_shuffle_f32x4(b[j + 8], b[j + 12], 0xdd);
-        a[j] = _mm512_shuffle_f32x4(even1, even2, 0x88);
-        a[j + 4] = _mm512_shuffle_f32x4(odd1, odd2, 0x88);
-        a[j + 8] = _mm512_shuffle_f32x4(even1, even2, 0xdd);
-        a[j + 12] = _mm512_shuffle_f32x4(odd1, odd2, 0xdd);
-    }
-    UNROLL for (int i = 0; i < COLS; i++) if (i < n) f_store(to[i], a[i]);
-}
-
-/* d, or one of the arrays at s, of the blocks [from, to) of a set of columns; at: where they begin
- * in each. */
-static void gather(float (*out)[COLS], const column_set *set, bool sums, int at, int n)
-{
-    const float *from[COLS];
-    for (int i = 0; i < n; i += COLS) {
-        for (int c = 0; c < COLS; c++) {
-            const ft_col8 *x = &set->x[FT_MIN(c, set->n - 1)];
-            from[c] = (sums ? x->s : x->d) + at + i;
-        }
-        transpose(out + i, from, FT_MIN(COLS, n - i));
-    }
-}
-
 /* Blocks [from, to) of `blocks` of all columns. */
 static void prepare(const x86_format f, scratch *s, const column_set *set, int sets, int blocks,
                     int from, int to)
@@ -157,33 +101,12 @@ static void prepare(const x86_format f, scratch *s, const column_set *set, int s
     const int n = to - from;
     for (int i = 0; i < sets; i++) {
         gather(s->d[i], &set[i], false, from, n);
-        if (f.min) gather(s->s[i][0], &set[i], true, from + (f.sub == 32 ? SUM_32 * blocks : 0), n);
-        if (f.min && f.sub == 16) gather(s->s[i][1], &set[i], true, from + blocks, n);
+        if (f.min) gather(s->s[i], &set[i], true, SUM_32 * blocks + from, n);
         if (set[i].even) continue;
         for (int c = 0; c < set[i].n; c++)
             for (int b = 0; b < n; b++) memcpy(s->x[i][b][c], set[i].x[c].q + 32 * (from + b), 32);
     }
     tile_written(s);
-}
-
-/* true when all columns are the same distance apart */
-static bool in_step(const ft_col8 *x, int n)
-{
-    const ptrdiff_t step = n > 1 ? x[1].q - x[0].q : 0;
-    for (int c = 2; c < n; c++)
-        if (x[c].q - x[c - 1].q != step) return false;
-    return step > 0;
-}
-
-/* A tile has as many rows as the first set has columns, so that a shorter one is copied. */
-static int sets_of(column_set *to, const ft_col8 *x, int n)
-{
-    int sets = 0;
-    for (int c = 0; c < n; c += COLS, sets++) {
-        const int m = FT_MIN(COLS, n - c);
-        to[sets] = (column_set){x + c, m, m == FT_MIN(COLS, n) && in_step(x + c, m)};
-    }
-    return sets;
 }
 
 /* ---- products ---- */
@@ -217,8 +140,7 @@ INLINE void add_up(const x86_format f, vf *acc, const scratch *s, int set, int u
         const vi sum[2] = {v_load(s->sum[u % SUMS][0][c]), v_load(s->sum[u % SUMS][1][c])};
         vf v[2];
         to_float(f, v, sum, &sc);
-        acc[c] =
-            add_block(f, acc[c], v, &sc, s->d[set][u][c], s->s[set][0][u][c], s->s[set][1][u][c]);
+        acc[c] = add_block(f, acc[c], v, &sc, s->d[set][u][c], s->s[set][u][c], 0);
         tile_written(s);
     }
 }
@@ -300,11 +222,6 @@ TILES(q4_0)
 TILES(q4_1)
 TILES(q5_0)
 TILES(q5_1)
-TILES(q2_k)
-TILES(q3_k)
-TILES(q4_k)
-TILES(q5_k)
-TILES(q6_k)
 TILES(iq4_nl)
 TILES(iq4_xs)
 TILES(iq3_xxs)
@@ -324,14 +241,12 @@ void ft_kern_amx(ft_kern *k)
         ft_dot8_fn *many;
     } kernel[] = {
         {FT_Q8_0, tiles_q8_0},       {FT_Q4_0, tiles_q4_0},       {FT_Q4_1, tiles_q4_1},
-        {FT_Q5_0, tiles_q5_0},       {FT_Q5_1, tiles_q5_1},       {FT_Q2_K, tiles_q2_k},
-        {FT_Q3_K, tiles_q3_k},       {FT_Q4_K, tiles_q4_k},       {FT_Q5_K, tiles_q5_k},
-        {FT_Q6_K, tiles_q6_k},       {FT_IQ4_NL, tiles_iq4_nl},   {FT_IQ4_XS, tiles_iq4_xs},
-        {FT_IQ3_XXS, tiles_iq3_xxs}, {FT_IQ3_S, tiles_iq3_s},     {FT_IQ2_XXS, tiles_iq2_xxs},
-        {FT_IQ2_XS, tiles_iq2_s},    {FT_IQ2_S, tiles_iq2_s},     {FT_IQ1_S, tiles_iq1_s},
-        {FT_IQ1_M, tiles_iq1_m},     {FT_MXFP4, tiles_mxfp4},     {FT_NVFP4, tiles_nvfp4},
-        {FT_TQ1_0, tiles_trits},     {FT_TQ2_0, tiles_trits},     {FT_Q1_0, tiles_trits},
-        {FT_Q2_0, tiles_trits},      {FT_Q2_0_FORK, tiles_trits},
+        {FT_Q5_0, tiles_q5_0},       {FT_Q5_1, tiles_q5_1},       {FT_IQ4_NL, tiles_iq4_nl},
+        {FT_IQ4_XS, tiles_iq4_xs},   {FT_IQ3_XXS, tiles_iq3_xxs}, {FT_IQ3_S, tiles_iq3_s},
+        {FT_IQ2_XXS, tiles_iq2_xxs}, {FT_IQ2_XS, tiles_iq2_s},    {FT_IQ2_S, tiles_iq2_s},
+        {FT_IQ1_S, tiles_iq1_s},     {FT_IQ1_M, tiles_iq1_m},     {FT_MXFP4, tiles_mxfp4},
+        {FT_NVFP4, tiles_nvfp4},     {FT_TQ1_0, tiles_trits},     {FT_TQ2_0, tiles_trits},
+        {FT_Q1_0, tiles_trits},      {FT_Q2_0, tiles_trits},      {FT_Q2_0_FORK, tiles_trits},
     };
     for (size_t i = 0; i < FT_COUNT(kernel); i++) k->many[kernel[i].type] = kernel[i].many;
     k->spin = spin;

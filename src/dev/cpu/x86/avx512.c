@@ -3,11 +3,12 @@
 
 #include "dev/cpu/x86/pairs.h"
 
-#include "dev/cpu/x86/packed_fill.h"
+#include "dev/cpu/x86/packed_k.h"
 
 void ft_kern_avx512(ft_kern *k)
 {
     fill_packed(k);
+    fill_packed_k(k);
     k->spin = spin;
     ft_kern_avx512_plain(k);
 }

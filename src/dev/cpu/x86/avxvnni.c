@@ -8,10 +8,11 @@ INLINE vi v_dot4(vi start, vi u, vi s)
 
 #include "dev/cpu/x86/vnni.h"
 
-#include "dev/cpu/x86/packed_fill.h"
+#include "dev/cpu/x86/packed_k.h"
 
 void ft_kern_avxvnni(ft_kern *k)
 {
     fill_packed(k);
+    fill_packed_k(k);
     k->spin = spin;
 }

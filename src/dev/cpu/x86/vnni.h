@@ -15,7 +15,7 @@ INLINE vi half_sum(vi start, const vi *q, const int8_t *x, const int kind)
 }
 
 /* Twelve sums: more than the latency of an instruction times its rate. */
-static double spin(int n)
+static inline double spin(int n)
 {
     vi s[12];
     const vi ones = v_set8(1);
