@@ -171,13 +171,14 @@ static void linear_sizes(ft_optest *t, const int *n)
 }
 OPTEST(linear_sizes, {200, 37, FT_F32}, {200, 37, FT_F16}, {200, 37, FT_BF16})
 
-/* A K-quant whose codes and integer scales all have the largest magnitude. */
+/* A block whose codes and integer scales all have the largest magnitude, or nearly so (IQ3). */
 static void largest_block(unsigned char *b, ft_type type)
 {
     const unsigned char one[2] = {0, 0x3c}; /* as f16 */
-    const bool min = type != FT_Q3_K && type != FT_Q6_K;
+    const bool min = type == FT_Q2_K || type == FT_Q4_K || type == FT_Q5_K;
+    const bool lowest = type == FT_Q3_K || type == FT_Q6_K || type == FT_IQ4_XS;
     const int at = type == FT_Q2_K ? 80 : type == FT_Q3_K ? 108 : type == FT_Q6_K ? 208 : 0;
-    memset(b, min ? 0xff : 0, ft_type_of(type)->bytes);
+    memset(b, lowest ? 0 : 0xff, ft_type_of(type)->bytes);
     if (type == FT_Q6_K) memset(b + 192, 0x80, 16);
     memcpy(b + at, one, sizeof one);
     if (min) memcpy(b + at + 2, one, sizeof one);
@@ -210,7 +211,7 @@ static void linear_largest(ft_optest *t, const int *n)
         130, type                                                                                  \
     }
 OPTEST_ROWS(linear_largest, LARGEST(FT_Q2_K), LARGEST(FT_Q3_K), LARGEST(FT_Q4_K), LARGEST(FT_Q5_K),
-            LARGEST(FT_Q6_K))
+            LARGEST(FT_Q6_K), LARGEST(FT_IQ4_XS), LARGEST(FT_IQ3_XXS), LARGEST(FT_IQ3_S))
 
 /* One activation that is not a number makes every output of its row one, also where activations are
  * rounded to bytes. */

@@ -1,8 +1,8 @@
-/* AMX: products of packed rows with nine columns or more, except those of K-quants (amx_wide.c).
- * The codes of 32 (or 16) values of sixteen rows become a tile of signed bytes, the activations of
- * sixteen columns are another, and one instruction gives the integer sums of all sixteen by sixteen
- * outputs. They are scaled and added as packed.h does, in the same order: the results are
- * bit-identical to those of the narrow kernels.
+/* AMX: products of packed rows with nine columns or more, except those with blocks of 256
+ * (amx_wide.c). The codes of 32 (or 16) values of sixteen rows become a tile of signed bytes, the
+ * activations of sixteen columns are another, and one instruction gives the integer sums of all
+ * sixteen by sixteen outputs. They are scaled and added as packed.h does, in the same order: the
+ * results are bit-identical to those of the narrow kernels.
  *
  * Codes and scales of a group of rows are decoded once for all columns, PART blocks at a time,
  * which stay in the L1 cache while columns pass. */
@@ -223,13 +223,6 @@ TILES(q4_1)
 TILES(q5_0)
 TILES(q5_1)
 TILES(iq4_nl)
-TILES(iq4_xs)
-TILES(iq3_xxs)
-TILES(iq3_s)
-TILES(iq2_xxs)
-TILES(iq2_s)
-TILES(iq1_s)
-TILES(iq1_m)
 TILES(mxfp4)
 TILES(nvfp4)
 TILES(trits)
@@ -240,13 +233,11 @@ void ft_kern_amx(ft_kern *k)
         ft_type type;
         ft_dot8_fn *many;
     } kernel[] = {
-        {FT_Q8_0, tiles_q8_0},       {FT_Q4_0, tiles_q4_0},       {FT_Q4_1, tiles_q4_1},
-        {FT_Q5_0, tiles_q5_0},       {FT_Q5_1, tiles_q5_1},       {FT_IQ4_NL, tiles_iq4_nl},
-        {FT_IQ4_XS, tiles_iq4_xs},   {FT_IQ3_XXS, tiles_iq3_xxs}, {FT_IQ3_S, tiles_iq3_s},
-        {FT_IQ2_XXS, tiles_iq2_xxs}, {FT_IQ2_XS, tiles_iq2_s},    {FT_IQ2_S, tiles_iq2_s},
-        {FT_IQ1_S, tiles_iq1_s},     {FT_IQ1_M, tiles_iq1_m},     {FT_MXFP4, tiles_mxfp4},
-        {FT_NVFP4, tiles_nvfp4},     {FT_TQ1_0, tiles_trits},     {FT_TQ2_0, tiles_trits},
-        {FT_Q1_0, tiles_trits},      {FT_Q2_0, tiles_trits},      {FT_Q2_0_FORK, tiles_trits},
+        {FT_Q8_0, tiles_q8_0},       {FT_Q4_0, tiles_q4_0},   {FT_Q4_1, tiles_q4_1},
+        {FT_Q5_0, tiles_q5_0},       {FT_Q5_1, tiles_q5_1},   {FT_IQ4_NL, tiles_iq4_nl},
+        {FT_MXFP4, tiles_mxfp4},     {FT_NVFP4, tiles_nvfp4}, {FT_TQ1_0, tiles_trits},
+        {FT_TQ2_0, tiles_trits},     {FT_Q1_0, tiles_trits},  {FT_Q2_0, tiles_trits},
+        {FT_Q2_0_FORK, tiles_trits},
     };
     for (size_t i = 0; i < FT_COUNT(kernel); i++) k->many[kernel[i].type] = kernel[i].many;
     k->spin = spin;

@@ -1,6 +1,6 @@
-/* AMX: products of K-quants with nine columns or more (wide.h). Codes are multiplied by their
- * integer scales once for all columns. That gives numbers of two bytes: two tiles of weights for 64
- * values. */
+/* AMX: products of types with blocks of 256 and nine columns or more (wide.h). Codes are multiplied
+ * by their integer scales once for all columns. That gives numbers of two bytes: two tiles of
+ * weights for 64 values. */
 #include "dev/cpu/x86/amx_columns.h"
 #include "dev/cpu/x86/wide.h"
 
@@ -62,7 +62,8 @@ INLINE void scale_quad(const x86_format f, uint8_t *low, uint8_t *high, vi q, vi
         if (!one_part(f)) _mm512_store_si512(high, _mm512_mullo_epi16(q, v_shr(s, 3)));
         return;
     }
-    const vi code = _mm512_sub_epi8(q, v_set8(128 >> f.shift)), lower = v_set32(0xff00ff);
+    const vi code = f.book ? q : _mm512_sub_epi8(q, v_set8(128 >> f.shift)); /* signed */
+    const vi lower = v_set32(0xff00ff);
     const vi even = _mm512_mullo_epi16(_mm512_srai_epi16(v_shl(code, 8), 8), s);
     const vi odd = _mm512_mullo_epi16(_mm512_srai_epi16(code, 8), s);
     /* where `lower` is set the first, else the second */
@@ -74,6 +75,7 @@ INLINE void scale_quad(const x86_format f, uint8_t *low, uint8_t *high, vi q, vi
 INLINE void decode(const x86_format f, scratch *s, const unsigned char *p, const unsigned char *w,
                    size_t next)
 {
+    const vi book = f.book ? v_book_load(ft_x86_book[f.book]) : v_zero();
     for (int b = 0; b < PIECES; b++, p += x86_plane_bytes(f.plane)) {
         for (size_t i = 0; i < x86_plane_bytes(f.plane); i += 64)
             __builtin_prefetch(p + next + i, 0, 2);
@@ -83,7 +85,7 @@ INLINE void decode(const x86_format f, scratch *s, const unsigned char *p, const
             const vi wide = _mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)at));
             const vi scale = v_or(_mm512_slli_epi32(wide, 16), v_and(wide, v_set32(0xffff)));
             vi q[4];
-            quads(f, q, p, h, v_zero());
+            quads(f, q, p, h, book);
             UNROLL for (int j = 0; j < 4; j++)
             {
                 const int quad = 8 * (b % 2) + 4 * h + j;
@@ -221,12 +223,25 @@ MANY(q3_k)
 MANY(q4_k)
 MANY(q5_k)
 MANY(q6_k)
+MANY(iq4_xs)
+MANY(iq3_xxs)
+MANY(iq3_s)
+MANY(iq2_xxs)
+MANY(iq2_s)
+MANY(iq1_s)
+MANY(iq1_m)
 
 void ft_kern_amx_wide(ft_kern *k)
 {
-    k->many[FT_Q2_K] = many_q2_k;
-    k->many[FT_Q3_K] = many_q3_k;
-    k->many[FT_Q4_K] = many_q4_k;
-    k->many[FT_Q5_K] = many_q5_k;
-    k->many[FT_Q6_K] = many_q6_k;
+    static const struct {
+        ft_type type;
+        ft_dot8_fn *many;
+    } kernel[] = {
+        {FT_Q2_K, many_q2_k},       {FT_Q3_K, many_q3_k},   {FT_Q4_K, many_q4_k},
+        {FT_Q5_K, many_q5_k},       {FT_Q6_K, many_q6_k},   {FT_IQ4_XS, many_iq4_xs},
+        {FT_IQ3_XXS, many_iq3_xxs}, {FT_IQ3_S, many_iq3_s}, {FT_IQ2_XXS, many_iq2_xxs},
+        {FT_IQ2_XS, many_iq2_s},    {FT_IQ2_S, many_iq2_s}, {FT_IQ1_S, many_iq1_s},
+        {FT_IQ1_M, many_iq1_m},
+    };
+    for (size_t i = 0; i < FT_COUNT(kernel); i++) k->many[kernel[i].type] = kernel[i].many;
 }

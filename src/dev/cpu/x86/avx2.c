@@ -3,13 +3,13 @@
 
 #include "dev/cpu/x86/pairs.h"
 
-#include "dev/cpu/x86/packed_k.h"
+#include "dev/cpu/x86/packed_256.h"
 
 void ft_kern_avx2(ft_kern *k)
 {
     ft_x86_pack(k);
     fill_packed(k);
-    fill_packed_k(k);
+    fill_packed_256(k);
     k->spin = spin;
     ft_kern_avx2_plain(k);
     ft_kern_avx2_turbo(k);

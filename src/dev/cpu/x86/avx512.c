@@ -3,12 +3,12 @@
 
 #include "dev/cpu/x86/pairs.h"
 
-#include "dev/cpu/x86/packed_k.h"
+#include "dev/cpu/x86/packed_256.h"
 
 void ft_kern_avx512(ft_kern *k)
 {
     fill_packed(k);
-    fill_packed_k(k);
+    fill_packed_256(k);
     k->spin = spin;
     ft_kern_avx512_plain(k);
 }

@@ -1,4 +1,4 @@
-/* AVX-512 VNNI: products of K-quants with up to eight columns (wide.h). */
+/* AVX-512 VNNI: products of types with blocks of 256 and up to eight columns (wide.h). */
 #include "dev/cpu/x86/wide.h"
 
 INLINE vi v_dot4(vi start, vi u, vi s)
@@ -10,9 +10,25 @@ INLINE vi v_dot4(vi start, vi u, vi s)
 
 #include "dev/cpu/x86/packed.h"
 
+static void put_sums(wide_sums *s, const int8_t *q)
+{
+    static const int raise16[] = {4, 16, 32, 64}, raise32[] = {16, 32, 64, 128};
+    for (int i = 0; i < 4; i++) { /* sixteen sums of four values each */
+        _Alignas(64) int32_t four[16];
+        _mm512_store_si512(four, v_dot4(v_zero(), v_set8(1), v_load(q + 64 * i)));
+        for (int j = 0; j < 16; j += 4)
+            s->sum16[4 * i + j / 4] = (int16_t)(four[j] + four[j + 1] + four[j + 2] + four[j + 3]);
+    }
+    for (int i = 0; i < 8; i++) s->sum32[i] = (int16_t)(s->sum16[2 * i] + s->sum16[2 * i + 1]);
+    for (int r = 0; r < 4; r++) {
+        for (int i = 0; i < 16; i++) s->start16[r][i] = -raise16[r] * s->sum16[i];
+        for (int i = 0; i < 8; i++) s->start32[r][i] = -raise32[r] * s->sum32[i];
+    }
+}
+
 static void quantise_wide(ft_col8 to, const float *x, int lo, int hi)
 {
-    const vi magnitude = v_set32(0x7fffffff), ones = v_set8(1);
+    const vi magnitude = v_set32(0x7fffffff);
     for (int b = lo / LONG; b < hi / LONG; b++, x += LONG) {
         int8_t *q = (int8_t *)to.q + LONG * b;
         wide_sums *s = (wide_sums *)(void *)to.t + b;
@@ -26,31 +42,24 @@ static void quantise_wide(ft_col8 to, const float *x, int lo, int hi)
             const vi v = _mm512_cvtps_epi32(f_mul(f_load(x + 16 * i), inv));
             _mm_storeu_si128((void *)(q + 16 * i), _mm512_cvtsepi32_epi8(v));
         }
-        for (int i = 0; i < 4; i++) { /* sixteen sums of four values each */
-            _Alignas(64) int32_t four[16];
-            _mm512_store_si512(four, v_dot4(v_zero(), ones, v_load(q + 64 * i)));
-            for (int j = 0; j < 4; j++) {
-                const int32_t *p = four + 4 * j, sum = p[0] + p[1] + p[2] + p[3];
-                s->sum16[4 * i + j] = (int16_t)sum;
-                s->start[0][4 * i + j] = -4 * sum;
-                s->start[1][4 * i + j] = -32 * sum;
-            }
-        }
-        for (int i = 0; i < 8; i++) s->sum32[i] = (int16_t)(s->sum16[2 * i] + s->sum16[2 * i + 1]);
+        put_sums(s, q);
     }
 }
 
 /* Values whose S is exact in f32, which takes less time than integer products; 0: too few. */
 INLINE int exact_values(const x86_format f)
 {
+    if (f.book)
+        return f.book == BOOK_IQ3_S || f.book == BOOK_IQ1 ? 256 : f.book == BOOK_IQ3_XXS ? 128 : 0;
     return f.plane == PLANE_2 || f.plane == PLANE_2_1 ? 256 : f.plane == PLANE_4 ? 128 : 0;
 }
 
-/* What the sums of sixteen products begin with. */
-INLINE vi start_of(const x86_format f, const wide_sums *x, int i)
+/* What the sum of half h of piece b begins with. */
+INLINE vi start_of(const x86_format f, const wide_sums *x, int b, int h)
 {
     if (f.shift < 0) return v_zero();
-    return v_set32(x->start[f.plane == PLANE_4_2][i]);
+    if (f.sub == 32) return v_set32(x->start32[3 - f.shift][b]);
+    return v_set32(x->start16[f.shift == 5 ? 0 : 4 - f.shift][2 * b + h]);
 }
 
 /* S of n columns: as an integer, or as an exact float. */
@@ -61,17 +70,18 @@ typedef struct long_sum {
 
 /* Adds piece b of a block. w, p: its scales and its planes. */
 INLINE void add_piece(const x86_format f, long_sum *S, const unsigned char *w,
-                      const unsigned char *p, const ft_col8 *x, int block, int b, const int n)
+                      const unsigned char *p, vi book, const ft_col8 *x, int block, int b,
+                      const int n)
 {
     vi sum[PACKED_COLS];
     UNROLL for (int h = 0; h < 2; h++)
     {
         vi q[4];
-        quads(f, q, p, h, v_zero());
+        quads(f, q, p, h, book);
         UNROLL for (int c = 0; c < n; c++)
         {
             const int8_t *at = x[c].q + LONG * block + 32 * b + 16 * h;
-            if (h == 0 || f.sub == 16) sum[c] = start_of(f, sums_at(&x[c], block), 2 * b + h);
+            if (h == 0 || f.sub == 16) sum[c] = start_of(f, sums_at(&x[c], block), b, h);
             sum[c] = half_sum(sum[c], q, at, 0);
         }
         if (h == 0 && f.sub == 32) continue;
@@ -88,13 +98,13 @@ INLINE void add_piece(const x86_format f, long_sum *S, const unsigned char *w,
     }
 }
 
+/* Results are in memory between blocks: there are too few registers for eight columns. */
 INLINE void few(const x86_format f, float *const *y, int o, const unsigned char *w, int k,
                 const ft_col8 *x, const int n)
 {
     const int exact = exact_values(f), run = exact ? exact / 32 : PIECES;
     const unsigned char *p = w + x86_planes_at(f, k);
-    vf acc[PACKED_COLS];
-    UNROLL for (int c = 0; c < n; c++) acc[c] = f_zero();
+    const vi book = f.book ? book_of(f) : v_zero();
     for (int block = 0; block < k / LONG; block++, w += x86_scale_bytes(f)) {
         vf total[PACKED_COLS];
         UNROLL for (int c = 0; c < n; c++) total[c] = f_zero();
@@ -103,16 +113,18 @@ INLINE void few(const x86_format f, float *const *y, int o, const unsigned char 
             UNROLL for (int c = 0; c < n; c++) S.part[c] = f_zero(), S.whole[c] = v_zero();
             for (int b = first; b < first + run; b++, p += x86_plane_bytes(f.plane)) {
                 fetch_ahead(p, (int)x86_plane_bytes(f.plane));
-                add_piece(f, &S, w, p, x, block, b, n);
+                add_piece(f, &S, w, p, book, x, block, b, n);
             }
             UNROLL for (int c = 0; c < n; c++) total[c] =
                 exact ? f_add(total[c], S.part[c]) : f_from_i32(S.whole[c]);
         }
         const long_scales s = load_scales(f, w);
-        UNROLL for (int c = 0; c < n; c++) acc[c] =
-            add_long(f, acc[c], total[c], &s, sums_at(&x[c], block), x[c].d[block]);
+        UNROLL for (int c = 0; c < n; c++)
+        {
+            const vf acc = block ? f_load(y[c] + o) : f_zero();
+            f_store(y[c] + o, add_long(f, acc, total[c], &s, sums_at(&x[c], block), x[c].d[block]));
+        }
     }
-    UNROLL for (int c = 0; c < n; c++) f_store(y[c] + o, acc[c]);
 }
 
 INLINE void few_groups(const x86_format f, float *const *y, const unsigned char *w, size_t group,
@@ -141,6 +153,13 @@ WIDE(q3_k)
 WIDE(q4_k)
 WIDE(q5_k)
 WIDE(q6_k)
+WIDE(iq4_xs)
+WIDE(iq3_xxs)
+WIDE(iq3_s)
+WIDE(iq2_xxs)
+WIDE(iq2_s)
+WIDE(iq1_s)
+WIDE(iq1_m)
 
 void ft_kern_avx512vnni_wide(ft_kern *k)
 {
@@ -148,8 +167,11 @@ void ft_kern_avx512vnni_wide(ft_kern *k)
         ft_type type;
         ft_dot8_fn *dot;
     } kernel[] = {
-        {FT_Q2_K, dot_q2_k}, {FT_Q3_K, dot_q3_k}, {FT_Q4_K, dot_q4_k},
-        {FT_Q5_K, dot_q5_k}, {FT_Q6_K, dot_q6_k},
+        {FT_Q2_K, dot_q2_k},       {FT_Q3_K, dot_q3_k},   {FT_Q4_K, dot_q4_k},
+        {FT_Q5_K, dot_q5_k},       {FT_Q6_K, dot_q6_k},   {FT_IQ4_XS, dot_iq4_xs},
+        {FT_IQ3_XXS, dot_iq3_xxs}, {FT_IQ3_S, dot_iq3_s}, {FT_IQ2_XXS, dot_iq2_xxs},
+        {FT_IQ2_XS, dot_iq2_s},    {FT_IQ2_S, dot_iq2_s}, {FT_IQ1_S, dot_iq1_s},
+        {FT_IQ1_M, dot_iq1_m},
     };
     for (size_t i = 0; i < FT_COUNT(kernel); i++) {
         ft_pack *p = &k->pack[kernel[i].type];

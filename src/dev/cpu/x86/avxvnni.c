@@ -8,11 +8,11 @@ INLINE vi v_dot4(vi start, vi u, vi s)
 
 #include "dev/cpu/x86/vnni.h"
 
-#include "dev/cpu/x86/packed_k.h"
+#include "dev/cpu/x86/packed_256.h"
 
 void ft_kern_avxvnni(ft_kern *k)
 {
     fill_packed(k);
-    fill_packed_k(k);
+    fill_packed_256(k);
     k->spin = spin;
 }

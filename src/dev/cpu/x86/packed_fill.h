@@ -1,5 +1,5 @@
-/* dev/cpu/x86/packed_fill.h - the kernels of packed.h for every layout but those of K-quants, which
- * are in packed_k.h. */
+/* dev/cpu/x86/packed_fill.h - the kernels of packed.h for every layout without blocks of 256, which
+ * are in packed_256.h. */
 #ifndef FT_DEV_CPU_X86_PACKED_FILL_H
 #define FT_DEV_CPU_X86_PACKED_FILL_H
 
@@ -40,13 +40,6 @@ PACKED(q4_1)
 PACKED(q5_0)
 PACKED(q5_1)
 PACKED(iq4_nl)
-PACKED(iq4_xs)
-PACKED(iq3_xxs)
-PACKED(iq3_s)
-PACKED(iq2_xxs)
-PACKED(iq2_s)
-PACKED(iq1_s)
-PACKED(iq1_m)
 PACKED(mxfp4)
 PACKED(nvfp4)
 PACKED(trits)
@@ -57,14 +50,11 @@ static void fill_packed(ft_kern *k)
         ft_type type;
         ft_dot8_fn *dot;
     } kernel[] = {
-        {FT_Q8_0, dot_q8_0},       {FT_Q4_0, dot_q4_0},       {FT_Q4_1, dot_q4_1},
-        {FT_Q5_0, dot_q5_0},       {FT_Q5_1, dot_q5_1},       {FT_IQ4_NL, dot_iq4_nl},
-        {FT_IQ4_XS, dot_iq4_xs},   {FT_IQ3_XXS, dot_iq3_xxs}, {FT_IQ3_S, dot_iq3_s},
-        {FT_IQ2_XXS, dot_iq2_xxs}, {FT_IQ2_XS, dot_iq2_s},    {FT_IQ2_S, dot_iq2_s},
-        {FT_IQ1_S, dot_iq1_s},     {FT_IQ1_M, dot_iq1_m},     {FT_MXFP4, dot_mxfp4},
-        {FT_NVFP4, dot_nvfp4},     {FT_TQ1_0, dot_trits},     {FT_TQ2_0, dot_trits},
-        {FT_Q1_0, dot_trits},      {FT_Q2_0, dot_trits},      {FT_Q2_0_FORK, dot_trits},
-        {FT_TQ3_1S, dot_tq3_1s},   {FT_TQ4_1S, dot_tq4_1s},
+        {FT_Q8_0, dot_q8_0},       {FT_Q4_0, dot_q4_0},     {FT_Q4_1, dot_q4_1},
+        {FT_Q5_0, dot_q5_0},       {FT_Q5_1, dot_q5_1},     {FT_IQ4_NL, dot_iq4_nl},
+        {FT_MXFP4, dot_mxfp4},     {FT_NVFP4, dot_nvfp4},   {FT_TQ1_0, dot_trits},
+        {FT_TQ2_0, dot_trits},     {FT_Q1_0, dot_trits},    {FT_Q2_0, dot_trits},
+        {FT_Q2_0_FORK, dot_trits}, {FT_TQ3_1S, dot_tq3_1s}, {FT_TQ4_1S, dot_tq4_1s},
     };
     for (size_t i = 0; i < FT_COUNT(kernel); i++) {
         k->pack[kernel[i].type].cols = ft_tq_is(kernel[i].type) ? PACKED_COLS / 2 : PACKED_COLS;

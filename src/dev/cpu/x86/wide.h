@@ -1,6 +1,6 @@
-/* dev/cpu/x86/wide.h - K-quants with one scale for 256 activations, with AVX-512 VNNI and AMX. All
- * products of 256 weights and activations are added as integers, with the integer scales of the
- * weights:
+/* dev/cpu/x86/wide.h - types with blocks of 256 and integer scales (K-quants, IQ4_XS, IQ3, IQ2 and
+ * IQ1), with one scale for 256 activations: AVX-512 VNNI and AMX. All products of 256 weights and
+ * activations are added as integers, with the integer scales of the weights:
  *     S = sum_s scale[s] sum_i code[i] x[i]      M = sum_s min[s] sum_i x[i]
  * and an output is the sum of x.d (d S - d_min M) over the blocks, in their order. S and M are
  * exact, however they are added: with few columns scales are applied to the sums of VNNI, with many
@@ -18,7 +18,8 @@ enum {
 /* What is stored at t for each block of activations; their scale is d[block]. */
 typedef struct wide_sums {
     int16_t sum16[16], sum32[8]; /* of 16 and of 32 activations */
-    int32_t start[2][16];        /* -4 and -32 times sum16 */
+    int32_t start16[4][16]; /* what sums of raised codes begin with: -4, -16, -32 and -64 sum16, */
+    int32_t start32[4][8];  /* -16, -32, -64 and -128 sum32 */
 } wide_sums;
 static_assert(sizeof(wide_sums) <= PIECES * FT_STARTS8 * sizeof(int32_t), "t has room for it");
 
@@ -61,7 +62,7 @@ typedef struct long_scales {
 INLINE long_scales load_scales(const x86_format f, const unsigned char *w)
 {
     long_scales s;
-    s.d = f_from_f16(w);
+    s.d = f_mul(f_from_f16(w), f_set1(f.unit));
     if (!f.min) return s;
     s.d_min = f_from_f16(w + 32);
     UNROLL for (int j = 0; j < pairs_of(f); j++) s.mins[j] =
