@@ -27,7 +27,6 @@ enum {
     AHEAD_TILES = 2, /* blocks that are multiplied before one of them is added */
     SUMS = 4         /* blocks whose sums are in memory */
 };
-static_assert(PART % 8 == 0, "a part is whole blocks of 256 values");
 
 /* What products of up to FT_MANY_COLS columns need of PART blocks. */
 typedef struct scratch {
