@@ -15,6 +15,7 @@ enum {
     NEAR_BYTES = 32 << 10
 };
 static_assert(STRIP % FT_PACK_ROWS == 0, "a strip is whole groups");
+static_assert(FT_MANY_COLS <= FT_SPLIT_COLS, "product_cols has room for all columns of a call");
 
 bool ft_cpu_wants8(const ft_cpu *c, const ft_weight *w)
 {

@@ -9,17 +9,6 @@
 #include "dev/cpu/x86/amx_tile.h"
 #include "dev/cpu/x86/avx512_vec.h"
 
-enum { SIGNED_BYTES = 0 };
-
-/* The tiles compute the products; packed.h only decodes here. */
-INLINE vi half_sum(vi start, const vi *q, const int8_t *x, const int kind)
-{
-    (void)q, (void)x, (void)kind;
-    return start;
-}
-
-#include "dev/cpu/x86/packed.h"
-
 #include "dev/cpu/x86/amx_columns.h"
 
 enum {
@@ -193,12 +182,7 @@ INLINE void tiles(const x86_format f, float *const *y, const unsigned char *w, s
 
 static double spin(int n)
 {
-    tile_config c = {.palette = 1};
-    for (int i = 0; i < 8; i++) {
-        c.bytes[i] = 64;
-        c.rows[i] = 16;
-    }
-    tile_configure(&c);
+    tile_configure_full();
     for (int i = 0; i < n; i++) {
         _tile_dpbssd(0, 4, 6);
         _tile_dpbssd(1, 4, 7);
@@ -228,16 +212,12 @@ TILES(trits)
 
 void ft_kern_amx(ft_kern *k)
 {
+#define KERNEL(type, layout) {type, tiles_##layout},
     static const struct {
         ft_type type;
         ft_dot8_fn *many;
-    } kernel[] = {
-        {FT_Q8_0, tiles_q8_0},       {FT_Q4_0, tiles_q4_0},   {FT_Q4_1, tiles_q4_1},
-        {FT_Q5_0, tiles_q5_0},       {FT_Q5_1, tiles_q5_1},   {FT_IQ4_NL, tiles_iq4_nl},
-        {FT_MXFP4, tiles_mxfp4},     {FT_NVFP4, tiles_nvfp4}, {FT_TQ1_0, tiles_trits},
-        {FT_TQ2_0, tiles_trits},     {FT_Q1_0, tiles_trits},  {FT_Q2_0, tiles_trits},
-        {FT_Q2_0_FORK, tiles_trits},
-    };
+    } kernel[] = {X86_TYPES(KERNEL)};
+#undef KERNEL
     for (size_t i = 0; i < FT_COUNT(kernel); i++) k->many[kernel[i].type] = kernel[i].many;
     k->spin = spin;
 }

@@ -1,10 +1,21 @@
-/* dev/cpu/x86/amx_columns.h - columns of activations in sets of sixteen, which are the rows of a
- * tile. */
+/* dev/cpu/x86/amx_columns.h - what AMX products with packed rows share: decoding by packed.h, and
+ * columns of activations in sets of sixteen, which are the rows of a tile. */
 #ifndef FT_DEV_CPU_X86_AMX_COLUMNS_H
 #define FT_DEV_CPU_X86_AMX_COLUMNS_H
 
 #include "dev/cpu/x86/amx_tile.h"
 #include "dev/cpu/x86/avx512_vec.h"
+
+enum { SIGNED_BYTES = 0 };
+
+/* The tiles compute the products; packed.h only decodes here. */
+INLINE vi half_sum(vi start, const vi *q, const int8_t *x, const int kind)
+{
+    (void)q, (void)x, (void)kind;
+    return start;
+}
+
+#include "dev/cpu/x86/packed.h"
 
 enum {
     COLS = FT_MANY_GRAIN,      /* columns of a set */

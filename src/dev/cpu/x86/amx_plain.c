@@ -137,16 +137,6 @@ INLINE void split_block(unsigned char (*out)[PARTS][TILE], const strip *s, int b
 
 /* Tiles 0 to 3 are sums: rows g and columns c in tile 2 c + g. 4 and 5 are weights, 6 and 7
  * activations. */
-static void configure(void)
-{
-    tile_config c = {.palette = 1};
-    for (int i = 0; i < 8; i++) {
-        c.bytes[i] = 64;
-        c.rows[i] = ROWS;
-    }
-    tile_configure(&c);
-}
-
 INLINE void load_sums(unsigned char (*sum)[GROUPS][TILE], const int G, const int C)
 {
     _tile_loadd(0, sum[0][0], 64);
@@ -379,7 +369,7 @@ INLINE void dot_plain(float *const *y, const unsigned char *w, size_t row_bytes,
     scratch s;
     columns c[COL_TILES];
     const int tiles = columns_of(c, x, n), step = tiles > 2 ? GROUPS * ROWS : ROWS;
-    configure();
+    tile_configure_full();
     for (int o = 0; o < rows; o += step) {
         const strip now = {w + (size_t)o * row_bytes, row_bytes, FT_MIN(step, rows - o), k};
         one_strip(&s, &now, c, tiles, kind);

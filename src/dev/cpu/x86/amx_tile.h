@@ -24,4 +24,15 @@ static inline void tile_configure(const tile_config *c)
     _tile_loadconfig(c);
 }
 
+/* All tiles have sixteen rows of 64 bytes. */
+static inline void tile_configure_full(void)
+{
+    tile_config c = {.palette = 1};
+    for (int i = 0; i < 8; i++) {
+        c.bytes[i] = 64;
+        c.rows[i] = 16;
+    }
+    tile_configure(&c);
+}
+
 #endif

@@ -4,17 +4,6 @@
 #include "dev/cpu/x86/amx_columns.h"
 #include "dev/cpu/x86/wide.h"
 
-enum { SIGNED_BYTES = 0 };
-
-/* The tiles compute the products; packed.h only decodes here. */
-INLINE vi half_sum(vi start, const vi *q, const int8_t *x, const int kind)
-{
-    (void)q, (void)x, (void)kind;
-    return start;
-}
-
-#include "dev/cpu/x86/packed.h"
-
 enum {
     TILES = LONG / 64, /* of a block */
     PART = 4           /* blocks whose activations are prepared together */
@@ -233,15 +222,11 @@ MANY(iq1_m)
 
 void ft_kern_amx_wide(ft_kern *k)
 {
+#define KERNEL(type, layout) {type, many_##layout},
     static const struct {
         ft_type type;
         ft_dot8_fn *many;
-    } kernel[] = {
-        {FT_Q2_K, many_q2_k},       {FT_Q3_K, many_q3_k},   {FT_Q4_K, many_q4_k},
-        {FT_Q5_K, many_q5_k},       {FT_Q6_K, many_q6_k},   {FT_IQ4_XS, many_iq4_xs},
-        {FT_IQ3_XXS, many_iq3_xxs}, {FT_IQ3_S, many_iq3_s}, {FT_IQ2_XXS, many_iq2_xxs},
-        {FT_IQ2_XS, many_iq2_s},    {FT_IQ2_S, many_iq2_s}, {FT_IQ1_S, many_iq1_s},
-        {FT_IQ1_M, many_iq1_m},
-    };
+    } kernel[] = {X86_TYPES_256(KERNEL)};
+#undef KERNEL
     for (size_t i = 0; i < FT_COUNT(kernel); i++) k->many[kernel[i].type] = kernel[i].many;
 }

@@ -10,7 +10,6 @@ void ft_kern_avx2(ft_kern *k)
     ft_x86_pack(k);
     fill_packed(k);
     fill_packed_256(k);
-    k->spin = spin;
     ft_kern_avx2_plain(k);
     ft_kern_avx2_turbo(k);
 }

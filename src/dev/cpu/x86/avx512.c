@@ -9,6 +9,5 @@ void ft_kern_avx512(ft_kern *k)
 {
     fill_packed(k);
     fill_packed_256(k);
-    k->spin = spin;
     ft_kern_avx512_plain(k);
 }

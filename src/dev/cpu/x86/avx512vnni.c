@@ -13,5 +13,4 @@ INLINE vi v_dot4(vi start, vi u, vi s)
 void ft_kern_avx512vnni(ft_kern *k)
 {
     fill_packed(k);
-    k->spin = spin;
 }

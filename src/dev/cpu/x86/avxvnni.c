@@ -14,5 +14,4 @@ void ft_kern_avxvnni(ft_kern *k)
 {
     fill_packed(k);
     fill_packed_256(k);
-    k->spin = spin;
 }

@@ -61,6 +61,37 @@ static const x86_format x86_q8_0 = {PLANE_8, BOOK_NONE, 32, false, false, false,
                         x86_tq4_1s = {PLANE_4, BOOK_TQ4, 16, false, false, false, 0, 1},
                         x86_trits = {PLANE_2, BOOK_NONE, 32, false, false, false, 7, 1};
 
+/* Packed types and their layouts: X(type, layout). Those with blocks of 256 and integer scales,
+ * then all others but TQ weights, whose activations are the sum of two rows. */
+#define X86_TYPES_256(X)                                                                           \
+    X(FT_Q2_K, q2_k)                                                                               \
+    X(FT_Q3_K, q3_k)                                                                               \
+    X(FT_Q4_K, q4_k)                                                                               \
+    X(FT_Q5_K, q5_k)                                                                               \
+    X(FT_Q6_K, q6_k)                                                                               \
+    X(FT_IQ4_XS, iq4_xs)                                                                           \
+    X(FT_IQ3_XXS, iq3_xxs)                                                                         \
+    X(FT_IQ3_S, iq3_s)                                                                             \
+    X(FT_IQ2_XXS, iq2_xxs)                                                                         \
+    X(FT_IQ2_XS, iq2_s)                                                                            \
+    X(FT_IQ2_S, iq2_s)                                                                             \
+    X(FT_IQ1_S, iq1_s)                                                                             \
+    X(FT_IQ1_M, iq1_m)
+#define X86_TYPES(X)                                                                               \
+    X(FT_Q8_0, q8_0)                                                                               \
+    X(FT_Q4_0, q4_0)                                                                               \
+    X(FT_Q4_1, q4_1)                                                                               \
+    X(FT_Q5_0, q5_0)                                                                               \
+    X(FT_Q5_1, q5_1)                                                                               \
+    X(FT_IQ4_NL, iq4_nl)                                                                           \
+    X(FT_MXFP4, mxfp4)                                                                             \
+    X(FT_NVFP4, nvfp4)                                                                             \
+    X(FT_TQ1_0, trits)                                                                             \
+    X(FT_TQ2_0, trits)                                                                             \
+    X(FT_Q1_0, trits)                                                                              \
+    X(FT_Q2_0, trits)                                                                              \
+    X(FT_Q2_0_FORK, trits)
+
 /* Sums of the activations of a row, in arrays that have an element for each 32 of them. At s are
  * the sums of the first sixteen, of the last sixteen and of all of them (SUM_32), as floats. At t
  * are the values that sums of products begin with because of `shift`: BASE_BITS, and -128 >> shift

@@ -44,22 +44,34 @@ PACKED(mxfp4)
 PACKED(nvfp4)
 PACKED(trits)
 
+/* Twelve sums: more than the latency of an instruction times its rate, and there are registers for
+ * them with AVX2. */
+static double spin(int n)
+{
+    vi s[12], x = v_set8(1);
+    const vi ones = v_set8(1);
+    UNROLL for (int j = 0; j < 12; j++) s[j] = v_zero();
+    for (int i = 0; i < n; i++) UNROLL for (int j = 0; j < 12; j++)
+        {
+            s[j] = add_products(s[j], ones, x);
+            __asm__ volatile("" : "+x"(s[j]), "+x"(x)); /* every product is computed */
+        }
+    return 12 * 4 * W * 2;
+}
+
 static void fill_packed(ft_kern *k)
 {
+#define KERNEL(type, layout) {type, dot_##layout},
     static const struct {
         ft_type type;
         ft_dot8_fn *dot;
-    } kernel[] = {
-        {FT_Q8_0, dot_q8_0},       {FT_Q4_0, dot_q4_0},     {FT_Q4_1, dot_q4_1},
-        {FT_Q5_0, dot_q5_0},       {FT_Q5_1, dot_q5_1},     {FT_IQ4_NL, dot_iq4_nl},
-        {FT_MXFP4, dot_mxfp4},     {FT_NVFP4, dot_nvfp4},   {FT_TQ1_0, dot_trits},
-        {FT_TQ2_0, dot_trits},     {FT_Q1_0, dot_trits},    {FT_Q2_0, dot_trits},
-        {FT_Q2_0_FORK, dot_trits}, {FT_TQ3_1S, dot_tq3_1s}, {FT_TQ4_1S, dot_tq4_1s},
-    };
+    } kernel[] = {X86_TYPES(KERNEL) KERNEL(FT_TQ3_1S, tq3_1s) KERNEL(FT_TQ4_1S, tq4_1s)};
+#undef KERNEL
     for (size_t i = 0; i < FT_COUNT(kernel); i++) {
         k->pack[kernel[i].type].cols = ft_tq_is(kernel[i].type) ? PACKED_COLS / 2 : PACKED_COLS;
         k->pack[kernel[i].type].dot = kernel[i].dot;
     }
+    k->spin = spin;
 }
 
 #endif

@@ -14,18 +14,10 @@ INLINE vi half_sum(vi start, const vi *q, const int8_t *x, const int kind)
     return start;
 }
 
-/* Twelve sums: more than the latency of an instruction times its rate. */
-static inline double spin(int n)
+/* sum + products of unsigned and signed bytes, as fast as the CPU adds them */
+INLINE vi add_products(vi sum, vi u, vi s)
 {
-    vi s[12];
-    const vi ones = v_set8(1);
-    UNROLL for (int j = 0; j < 12; j++) s[j] = v_zero();
-    for (int i = 0; i < n; i++) UNROLL for (int j = 0; j < 12; j++)
-        {
-            s[j] = v_dot4(s[j], ones, ones);
-            __asm__ volatile("" : "+x"(s[j]));
-        }
-    return 12 * 4 * W * 2;
+    return v_dot4(sum, u, s);
 }
 
 #endif
