@@ -13,7 +13,7 @@
 
 enum {
     FT_SHAPE_ROWS = 128,      /* larger steps are not captured: their shape is exact */
-    FT_SHAPE_SHORT_CTX = 256, /* contexts up to this length are one range of attention */
+    FT_SHAPE_SHORT_CTX = 128, /* contexts up to this length are one range of attention */
 };
 
 typedef struct ft_batch_shape {

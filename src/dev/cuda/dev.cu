@@ -1,5 +1,6 @@
 /* The CUDA device: copies, upload of the batch, scratch memory. The ops are in the files of their
  * families, memory in memory.cu, weights in product/weights.cu, captured steps in graph.cu. */
+#include "dev/cuda/attend/ranges.cuh"
 #include "dev/cuda/cuda.h"
 
 #include <stdio.h>
@@ -259,8 +260,8 @@ static const ft_span *stage_spans(ft_cuda *c, const ft_batch *b)
     return (const ft_span *)on_device(c, at);
 }
 
-/* Every row of a span has as many partial results as its last row, one for each range of positions
- * up to its end, even if a sliding window skips some of them. */
+/* Every row of a span has memory for as many partial results as its last row can have in any layer,
+ * even if it has fewer ranges of positions, or a sliding window skips some of them. */
 static void stage_span_ranges(ft_cuda *c, const ft_batch *b)
 {
     const size_t rows = sizeof(ft_attn_parts) * (size_t)b->T;
@@ -273,7 +274,7 @@ static void stage_span_ranges(ft_cuda *c, const ft_batch *b)
     for (int i = 0; i < b->S && b->end; i++) {
         const ft_span *s = &b->span[i];
         const int32_t end = b->end[s->row], last = b->end[s->row + s->n - 1];
-        const int32_t n = FT_MAX(1, (last + FT_SHAPE_SHORT_CTX - 1) / FT_SHAPE_SHORT_CTX);
+        const int32_t n = most_ranges(last);
         range[i] = ft_span_range{s->row, s->n, s->slot, s->start, end, last > end, {sum, n}};
         for (int r = 0; r < s->n; r++, sum += n) part[s->row + r] = ft_attn_parts{sum, n};
     }
@@ -377,7 +378,7 @@ static size_t bf16_copy_bytes(const ft_dev_limits *l)
  * longest context, or more rows of shorter ones. */
 static int parts_of(const ft_dev_limits *l)
 {
-    const size_t ranges = ((size_t)l->ctx + FT_SHAPE_SHORT_CTX - 1) / FT_SHAPE_SHORT_CTX;
+    const size_t ranges = (size_t)most_ranges(l->ctx);
     const size_t each = sizeof(float) * (size_t)l->heads * (size_t)(l->head_d + FT_CUDA_PART_HEAD);
     return (int)FT_MIN(PART_ROWS * ranges, FT_CUDA_PART_BYTES / FT_MAX(each, (size_t)1));
 }

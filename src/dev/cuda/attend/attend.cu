@@ -15,6 +15,7 @@ static attend_args args_of(const ft_cuda *c, ft_mat o, ft_mat q, const ft_kv *kv
     a.q = q;
     a.scale = p.scale * 1.4426950408889634f;
     a.window = p.window;
+    a.range_limit = range_limit(kv->G, p.window);
     a.first = p.first;
     a.space = kv->space;
     a.out = p.out;

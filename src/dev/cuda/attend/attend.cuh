@@ -1,27 +1,26 @@
 /* dev/cuda/attend/attend.cuh - shared by the attention kernels.
  *
  * A row's result does not depend on the other rows: positions are processed page by page, in pages
- * at absolute positions, with a running softmax inside a range of FT_RANGE positions; the ranges of
- * a row are merged in order. Whether one block computes all ranges or each range has its own block
+ * at absolute positions, with a running softmax inside a range (ranges.cuh); the ranges of a row
+ * are merged in order. Whether one block computes all ranges or each range has its own block
  * makes no difference to the result. Scores are multiplied by log2(e), so that exponentials are
  * powers of two. */
 #ifndef FT_CUDA_ATTEND_CUH
 #define FT_CUDA_ATTEND_CUH
 
 #include "dev/cuda/attend/kv.cuh"
-
-enum { FT_RANGE = FT_SHAPE_SHORT_CTX };
+#include "dev/cuda/attend/ranges.cuh"
 
 /* A cache with a recent-token window takes two passes, over the older positions and over the
  * window, each with its own encoding and pages. Their sums are joined afterwards (attend.cu). */
 typedef enum attend_pass { PASS_ALL, PASS_OLDER, PASS_RECENT } attend_pass;
 
 /* Prompts: pages of long spans are expanded to halves before they are read (expand.cu), a segment
- * of the positions at a time. Segment 0 of a span starts with the range of the first position that
- * it sees. */
+ * of the positions at a time. Segment 0 of a span starts at the first position that it sees,
+ * rounded down to a multiple of RANGE_MOST. */
 typedef struct attend_segment {
     int rows;      /* spans of this many rows are long; 0: no pages are expanded */
-    int positions; /* of a segment, a multiple of FT_RANGE */
+    int positions; /* of a segment, a multiple of RANGE_MOST */
     int n, at;     /* segments; the number of this one */
     float *sums; /* between segments, as `total`; NULL: `total` is used, or there is one segment */
 } attend_segment;
@@ -33,6 +32,7 @@ typedef struct attend_args {
     ft_mat o, q;
     float scale; /* times log2(e) */
     int window, first, space;
+    int range_limit; /* of range_bits */
     bool out, ahead;
     int group;                       /* query heads per KV head */
     int rows;                        /* rows of a tile */
@@ -102,6 +102,12 @@ __device__ __forceinline__ void seen_by_row(const attend_args &a, int i, int end
     seen_in_all(a, end, lo, hi);
     if (a.ahead) *hi = max(a.b.ahead[batch_row(a, i)], *lo);
     cut_to_pass(a, lo, hi);
+}
+
+/* The ranges of a row with this end have 2^range_bits_of positions. */
+__device__ __forceinline__ int range_bits_of(const attend_args &a, int end)
+{
+    return range_bits(end, a.range_limit);
 }
 
 /* The total of a row of q and a head. */

@@ -362,7 +362,8 @@ __device__ __forceinline__ void few_put(unsigned char *p, few_change *change,
 
 template <int D, int NB, typename K, int U>
 __device__ __forceinline__ void few_score_pages(const attend_args &a, const few_layout &at,
-                                                unsigned char *sm, few_pages<U> &w, int cell)
+                                                unsigned char *sm, few_pages<U> &w, int cell,
+                                                int range_bits)
 {
     const int lane = threadIdx.x & 31, n = 16 * w.warp;
     const int *seen_by = (const int *)(sm + at.rows);
@@ -401,7 +402,7 @@ __device__ __forceinline__ void few_score_pages(const attend_args &a, const few_
         for (int u = 0; u < U; u++) {
             const int buffer = i % 2 * U + u;
             float fade[NB][2];
-            if ((cell + u * PAGE) % FT_RANGE == 0) few_reset(s);
+            if (begins_range(cell + u * PAGE, range_bits)) few_reset(s);
             few_weigh(c[u], s, red + u * HALF_WARPS * 8 * NB, fade);
             few_put(sm + at.p + buffer * at.p_bytes,
                     (few_change *)(sm + at.change) + buffer * 8 * NB, c[u], s, fade, n);
@@ -554,7 +555,7 @@ few_put_vector(const attend_args &a, const tile &t, const few_sums<MT, NB> &r, f
     if (vector >= t.rows * a.group) return;
     const int lo = seen_by[2 * vector], hi = seen_by[2 * vector + 1];
     const int row = t.row + vector / a.group, h = g * a.group + vector % a.group;
-    const int first = lo / FT_RANGE, last = (hi - 1) / FT_RANGE;
+    const int first = lo >> t.range_bits, last = (hi - 1) >> t.range_bits;
     const bool none = lo >= hi;
     if (!none && (from >= hi || to <= lo)) return;
     float factor = 1, *into;
@@ -566,7 +567,7 @@ few_put_vector(const attend_args &a, const tile &t, const few_sums<MT, NB> &r, f
         const ft_attn_parts own = {t.part.first + (row - t.row) * t.part.n, t.part.n};
         into = a.total && (none || first == last)
                    ? total_at(a, row, h)
-                   : part_at(a, own, h) + (from / FT_RANGE - first) * PART_WIDTH(D);
+                   : part_at(a, own, h) + ((from >> t.range_bits) - first) * PART_WIDTH(D);
         if (!column && threadIdx.x % 32 < 4) {
             into[0] = top;
             into[1] = r.l[nb][i];
@@ -607,7 +608,7 @@ __device__ __forceinline__ void few_value_pages(const attend_args &a, const few_
             if (i % U == U - 1 && (entry + 2) * U < w.pages) arrive_buffer<FREE>(entry);
         }
         const int to = (t.lo / PAGE + i + 1) * PAGE;
-        if (to % FT_RANGE && i + 1 < w.pages) continue;
+        if (!begins_range(to, t.range_bits) && i + 1 < w.pages) continue;
 #pragma unroll
         for (int nb = 0; nb < NB; nb++)
 #pragma unroll
@@ -653,38 +654,24 @@ __device__ __forceinline__ void few_tile(const attend_args &a, const few_layout 
     load_queries<D>(a, t, g, sm + at.q, 8 * NB);
     __syncthreads();
     if (scores)
-        few_score_pages<D, NB, K>(a, at, sm, w, t.lo / PAGE * PAGE);
+        few_score_pages<D, NB, K>(a, at, sm, w, t.lo / PAGE * PAGE, t.range_bits);
     else
         few_value_pages<D, NB, V>(a, at, sm, w, t, g);
 }
 
-/* The ranges of all tiles and KV heads are distributed over as many blocks as the GPU runs at a
- * time: the launch does not depend on the context lengths. A block has ranges in a row, so that it
- * goes from one to the next without waiting for a page. The first blocks have one more than the
- * others: blocks are placed one per multiprocessor before any of them gets a second one. */
 template <int D, int NB, typename K, typename V, int U, int BLOCKS>
 static __global__ void __launch_bounds__(THREADS, BLOCKS)
     attend_few_kernel(const attend_args a, const few_layout at)
 {
     extern __shared__ uint4 attend_few_shared[];
     unsigned char *const sm = (unsigned char *)attend_few_shared;
-    const int G = a.k.G;
-    int count = 0;
     bool waited = false;
     tile t;
-    tile_span of;
+    int g;
     few_put_books<K, V>(a, sm, at);
-    find_range(a, INT_MAX, &t, &of, &count);
-    const int all = count * G, each = all / gridDim.x, more = all % gridDim.x, b = blockIdx.x;
-    const int end = (b + 1) * each + min(b + 1, more);
-    for (int i = b * each + min(b, more), n; i < end; i += n) {
-        if (!find_range(a, i / G, &t, &of, &count)) break;
-        const int at_tile = i - G * of.before, first = at_tile % of.n;
-        n = min(end - i, of.n - first);
-        tile_ranges(a, &t, (int *)(sm + at.rows), 8 * NB);
-        t.lo = max(t.lo, (of.first + first) * FT_RANGE);
-        t.hi = min(t.hi, (of.first + first + n) * FT_RANGE);
-        few_tile<D, NB, K, V, U>(a, at, sm, t, at_tile / of.n, &waited);
+    units u = units_of_block(a);
+    while (next_ranges(a, &u, &t, &g, (int *)(sm + at.rows), 8 * NB)) {
+        few_tile<D, NB, K, V, U>(a, at, sm, t, g, &waited);
         __syncthreads(); /* the next tile overwrites shared memory */
     }
     if (!waited) wait_for_previous_kernel();

@@ -91,11 +91,12 @@ static __global__ void __launch_bounds__(MERGE_THREADS) attend_merge_kernel(cons
     const int width = PART_WIDTH(a.q.d), tid = threadIdx.x, c = blockIdx.y * group + tid;
     float *const chunks = (float *)attend_merge_shared;
     int lo, hi; /* part of the batch, which was uploaded before the previous kernel */
-    seen(a, a.b.end[batch_row(a, i)], &lo, &hi);
+    const int end = a.b.end[batch_row(a, i)], bits = range_bits_of(a, end);
+    seen(a, end, &lo, &hi);
     const float *part = part_at(a, a.part_of[batch_row(a, i)], h);
     const float *from = part + 2 + blockIdx.y * group;
     wait_for_previous_kernel();
-    const int n = lo < hi ? (hi - 1) / FT_RANGE - lo / FT_RANGE + 1 : 0;
+    const int n = lo < hi ? ((hi - 1) >> bits) - (lo >> bits) + 1 : 0;
     if (!n || (n == 1 && (a.total || !a.v.hadamard))) { /* o is final */
         if (a.copy.p && tid < group) put_copy(a, i, h, c, mat_head(a.o, i, h)[c]);
         return;
@@ -199,7 +200,7 @@ static unsigned blocks_of(const ft_cuda *c, const attend_args *a, int each)
     const unsigned tiles = (a->out ? (unsigned)T : span_pieces(T, S, a->rows)) * (unsigned)a->k.G;
     const unsigned held = (unsigned)(each * c->sms);
     if (!a->part) return tiles;
-    return c->shape.ctx <= FT_RANGE ? FT_MIN(tiles, held) : held;
+    return c->shape.ctx <= FT_SHAPE_SHORT_CTX ? FT_MIN(tiles, held) : held;
 }
 
 /* Launches the kernel for tiles of 16 WM vectors. */
@@ -281,7 +282,7 @@ bool ft_cuda_attend_mma(ft_cuda *c, attend_args *a)
     a->part_of = c->part_of;
     a->span_range = c->span_range;
     a->part = parts_of(c, a);
-    const bool loop = !a->part, near = c->shape.ctx <= FT_RANGE;
+    const bool loop = !a->part, near = c->shape.ctx <= FT_SHAPE_SHORT_CTX;
     int WM = loop ? wide : 1;
     while (WM < wide && 16 * WM < most * a->group) WM *= 2;
     const bool expand = loop && way_of(a) == EXPAND && ft_cuda_expand_plan(c, a);

@@ -296,18 +296,23 @@ __device__ __forceinline__ void put_weights(unsigned char *to, const float (&s)[
         }
 }
 
-/* Merges a range into the previous ones. */
-template <int NO> __device__ __forceinline__ void fold(running<NO> &all, const running<NO> &r)
+/* Merges a range into the previous ones, for the rows whose range ends, and begins the next one. */
+template <int NO>
+__device__ __forceinline__ void fold(running<NO> &all, running<NO> &r, const bool (&ends)[2])
 {
 #pragma unroll
     for (int j = 0; j < 2; j++) {
         float was, is;
+        if (!ends[j]) continue;
         merge(all.m[j], all.l[2 * j], r.m[j], r.l[2 * j], was, is);
 #pragma unroll
         for (int n = 0; n < NO; n++) {
             all.o[n][2 * j] = merged(all.o[n][2 * j], r.o[n][2 * j], was, is);
             all.o[n][2 * j + 1] = merged(all.o[n][2 * j + 1], r.o[n][2 * j + 1], was, is);
+            r.o[n][2 * j] = r.o[n][2 * j + 1] = 0;
         }
+        r.m[j] = -INFINITY;
+        r.l[2 * j] = r.l[2 * j + 1] = 0;
     }
 }
 
@@ -362,7 +367,7 @@ template <int D, int NO>
 __device__ __forceinline__ void put_range(const attend_args &a, const tile &t, const running<NO> &r,
                                           int row, int h, int j, int wn, int lo, int hi)
 {
-    const int first = lo / FT_RANGE, last = (hi - 1) / FT_RANGE;
+    const int first = lo >> t.range_bits, last = (hi - 1) >> t.range_bits;
     float *to = mat_head(a.o, row, h);
     if (a.total && (lo >= hi || (first == last && t.lo < hi && t.hi > lo))) {
         put_partial(total_at(a, row, h), r, j, wn);
@@ -378,7 +383,7 @@ __device__ __forceinline__ void put_range(const attend_args &a, const tile &t, c
         return;
     }
     const ft_attn_parts own = {t.part.first + (row - t.row) * t.part.n, t.part.n};
-    put_partial(part_at(a, own, h) + (t.lo / FT_RANGE - first) * PART_WIDTH(D), r, j, wn);
+    put_partial(part_at(a, own, h) + ((t.lo >> t.range_bits) - first) * PART_WIDTH(D), r, j, wn);
 }
 
 /* Stores a thread's two rows: the result, or without LOOP that of the range. */
@@ -434,10 +439,11 @@ __device__ __forceinline__ uint32_t half_page(const kv_side &s, const unsigned c
     return shared_at(tile);
 }
 
-/* The positions [t.lo, t.hi) for a tile. *waited: the previous kernels have finished. */
+/* The positions [t.lo, t.hi) for a tile: without LOOP some of its ranges, one after the other.
+ * *waited: the previous kernels have finished. */
 template <int D, int WM, bool LOOP, attend_way WAY>
 __device__ __forceinline__ void attend_tile(const attend_args &a, const layout &at,
-                                            unsigned char *sm, const tile &t, int g, bool *waited)
+                                            unsigned char *sm, tile t, int g, bool *waited)
 {
     typedef division<D, WM> V;
     enum { WN = V::WN, NT = V::NT, NO = V::NO, M = 16 * WM, RING = ring_of<D>() };
@@ -475,6 +481,7 @@ __device__ __forceinline__ void attend_tile(const attend_args &a, const layout &
     reset(r);
     if (LOOP) reset(all);
     if (LOOP && t.resumed) resume_tile(a, t, all, g, m, wn);
+    const int end = t.hi;
     int cell = t.lo / PAGE * PAGE;
     for (int i = 0; i < w.pages; i++, cell += PAGE) {
         copy_wait<1>();
@@ -497,16 +504,27 @@ __device__ __forceinline__ void attend_tile(const attend_args &a, const layout &
             __syncthreads();
             issue<D>(w, 2 * i + 3);
         }
-        if (LOOP && (i + 1 == w.pages || (cell + PAGE) % FT_RANGE == 0)) {
-            fold(all, r);
+        if (LOOP && (i + 1 == w.pages || (cell + PAGE) % RANGE_UNIT == 0)) {
+            bool ends[2];
+#pragma unroll
+            for (int j = 0; j < 2; j++) {
+                const int row = (m + lane / 4 + 8 * j) / a.group;
+                const int bits = range_bits_of(a, t.end + row * t.rise);
+                ends[j] = i + 1 == w.pages || begins_range(cell + PAGE, bits);
+            }
+            fold(all, r, ends);
+        }
+        if (!LOOP && (i + 1 == w.pages || begins_range(cell + PAGE, t.range_bits))) {
+            t.hi = min(end, cell + PAGE);
+            put_tile<D, false>(a, t, r, g, m, wn, lo, hi);
             reset(r);
+            t.lo = t.hi;
         }
     }
-    put_tile<D, LOOP>(a, t, LOOP ? all : r, g, m, wn, lo, hi);
+    if (LOOP || !w.pages) put_tile<D, LOOP>(a, t, LOOP ? all : r, g, m, wn, lo, hi);
 }
 
-/* LOOP: one block per tile and KV head. Otherwise the ranges of all tiles are distributed over as
- * many blocks as the GPU runs at a time: the launch does not depend on the context lengths. */
+/* LOOP: one block per tile and KV head. */
 template <int D, int WM, bool LOOP, attend_way WAY>
 static __global__ void __launch_bounds__(THREADS, LOOP ? 1 : 2)
     attend_mma_kernel(const attend_args a, const layout at)
@@ -514,23 +532,22 @@ static __global__ void __launch_bounds__(THREADS, LOOP ? 1 : 2)
     extern __shared__ uint4 attend_mma_shared[];
     unsigned char *const sm = (unsigned char *)attend_mma_shared;
     const int G = a.k.G;
-    int count = INT_MAX / G;
+    int *const seen_by = (int *)(sm + at.rows);
     bool waited = false;
+    tile t;
     if (threadIdx.x < 32) put_books(a, (uint16_t *)(sm + at.table));
-    for (int i = blockIdx.x; i < count * G; i += gridDim.x) {
-        tile t;
-        tile_span of = {};
-        if (!(LOOP ? find_tile(a, i / G, &t) : find_range(a, i / G, &t, &of, &count))) break;
-        tile_ranges(a, &t, (int *)(sm + at.rows), 16 * WM);
-        if (LOOP && a.k.halves && !cut_to_segment(a, &t)) break;
-        if (!LOOP) {
-            const int range = of.first + i / G - of.before;
-            t.lo = max(t.lo, range * FT_RANGE);
-            t.hi = min(t.hi, (range + 1) * FT_RANGE);
+    if (LOOP && find_tile(a, blockIdx.x / G, &t)) {
+        tile_ranges(a, &t, seen_by, 16 * WM);
+        if (!a.k.halves || cut_to_segment(a, &t))
+            attend_tile<D, WM, LOOP, WAY>(a, at, sm, t, blockIdx.x % G, &waited);
+    }
+    if (!LOOP) {
+        int g;
+        units u = units_of_block(a);
+        while (next_ranges(a, &u, &t, &g, seen_by, 16 * WM)) {
+            attend_tile<D, WM, LOOP, WAY>(a, at, sm, t, g, &waited);
+            __syncthreads(); /* the next tile overwrites shared memory */
         }
-        attend_tile<D, WM, LOOP, WAY>(a, at, sm, t, i % G, &waited);
-        if (LOOP) return;
-        __syncthreads(); /* the next tile overwrites shared memory */
     }
     if (!waited) wait_for_previous_kernel();
 }

@@ -89,9 +89,9 @@ static int positions_seen(const ft_cuda *c, const attend_args *a)
 {
     int window = a->window ? a->window : c->shape.ctx;
     if (a->pass == PASS_RECENT) window = FT_MIN(window, FT_KV_RECENT + PAGE);
-    const size_t from_first = (size_t)window + (size_t)c->shape.rows + FT_RANGE;
+    const size_t from_first = (size_t)window + (size_t)c->shape.rows + RANGE_MOST;
     const size_t seen = FT_MIN(from_first, (size_t)c->shape.ctx);
-    return (int)((seen + FT_RANGE - 1) / FT_RANGE * FT_RANGE);
+    return (int)((seen + RANGE_MOST - 1) / RANGE_MOST * RANGE_MOST);
 }
 
 /* Bytes of a page of all KV heads, keys or values, as halves. */
@@ -118,7 +118,7 @@ bool ft_cuda_expand_plan(ft_cuda *c, attend_args *a)
     size_t pages = (size_t)all / PAGE, bytes = pages * each;
     s->n = 1;
     if (bytes > most) {
-        pages = most > sums ? (most - sums) / each / (FT_RANGE / PAGE) * (FT_RANGE / PAGE) : 0;
+        pages = most > sums ? (most - sums) / each / (RANGE_MOST / PAGE) * (RANGE_MOST / PAGE) : 0;
         if (!pages) return false;
         s->n = (all + (int)pages * PAGE - 1) / ((int)pages * PAGE);
         bytes = sums + pages * each;

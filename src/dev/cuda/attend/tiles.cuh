@@ -8,12 +8,19 @@
 
 enum { PAGE = FT_PAGE_ROWS, THREADS = 256 };
 
+/* Whether one of the ranges of 2^bits positions begins at a position. */
+__device__ __forceinline__ bool begins_range(int position, int bits)
+{
+    return !(position & ((1 << bits) - 1));
+}
+
 typedef struct tile {
     int row, rows; /* rows of q */
     int slot;
     int start;                /* positions from here on are written in this step */
     int end, rise;            /* row r of the tile sees the positions below end + r * rise */
     ft_attn_parts part;       /* of the first row */
+    int range_bits;           /* ranges have 2^range_bits positions, where a block computes some */
     int lo, hi;               /* positions that any of its rows sees, of those to be computed */
     int span;                 /* of a piece */
     int expanded;             /* number of the expanded page of lo, if pages are expanded */
@@ -25,15 +32,17 @@ __device__ __forceinline__ void out_tile(const attend_args &a, int i, tile *t)
 {
     const int row = a.b.out_row[i];
     const ft_span *of = &a.b.span[a.b.span_of[row]];
-    *t = {i, 1, of->slot, of->start, a.b.end[row], 0, a.part_of[row], 0, 0};
+    const int end = a.b.end[row];
+    *t = {i, 1, of->slot, of->start, end, 0, a.part_of[row], range_bits_of(a, end)};
 }
 
+/* The rows [from, to) of a span. */
 __device__ __forceinline__ void piece_tile(const attend_args &a, const ft_span_range &s, int from,
-                                           tile *t)
+                                           int to, tile *t)
 {
     const ft_attn_parts part = {s.part.first + from * s.part.n, s.part.n};
-    const int rows = min(a.rows, s.n - from), end = s.end + from * s.rise;
-    *t = {s.row + from, rows, s.slot, s.start, end, s.rise, part, 0, 0};
+    const int end = s.end + from * s.rise;
+    *t = {s.row + from, to - from, s.slot, s.start, end, s.rise, part, range_bits_of(a, end)};
 }
 
 /* Tile number i: a piece of a span, or one of the output rows; false: there is none, or it is not
@@ -48,27 +57,32 @@ __device__ __forceinline__ bool find_tile(const attend_args &a, int i, tile *t)
     if (!span_piece(a.b, i, a.rows, &span, &from)) return false;
     const ft_span_range &s = a.span_range[span];
     if (a.segment.rows && (s.n >= a.segment.rows) != a.k.halves) return false;
-    piece_tile(a, s, from, t);
+    piece_tile(a, s, from, min(from + a.rows, s.n), t);
     t->span = span;
     return true;
 }
 
-/* The first range that rows with ends from...to see, and the number of ranges up to the last. Rows
- * that see nothing have one range. */
-__device__ __forceinline__ int ranges_of(const attend_args &a, int from, int to, int *first)
+/* The end of a piece of a span: its rows have ranges of the same length. */
+__device__ __forceinline__ int piece_end(const attend_args &a, const ft_span_range &s, int from)
 {
-    int lo, hi, none;
-    seen(a, from, &lo, &none);
-    seen(a, to, &none, &hi);
-    *first = lo / FT_RANGE;
-    return hi > lo ? (hi - 1) / FT_RANGE - *first + 1 : 1;
+    const int to = min(from + a.rows, s.n), end = s.end + from;
+    const int limit = a.range_limit, next = RANGE_LONGER * limit;
+    if (!s.rise || end > next) return to;
+    return min(to, (end > limit ? next : limit) + 1 - s.end);
 }
 
-__device__ __forceinline__ int piece_ranges(const attend_args &a, const ft_span_range &s, int from,
-                                            int *first)
+/* The ranges that the rows [from, to) of a span see, in units of RANGE_UNIT positions. Rows that
+ * see nothing have one range. */
+__device__ __forceinline__ int piece_units(const attend_args &a, const ft_span_range &s, int from,
+                                           int to, int *first)
 {
-    const int last = min(from + a.rows, s.n) - 1;
-    return ranges_of(a, s.end + from * s.rise, s.end + last * s.rise, first);
+    const int end = s.end + from * s.rise, bits = range_bits_of(a, end);
+    int lo, hi, none;
+    seen(a, end, &lo, &none);
+    seen(a, s.end + (to - 1) * s.rise, &none, &hi);
+    const int n = hi > lo ? ((hi - 1) >> bits) - (lo >> bits) + 1 : 1;
+    *first = lo >> bits << (bits - RANGE_BITS);
+    return n << (bits - RANGE_BITS);
 }
 
 /* The value that lane `at` of the warp holds. */
@@ -84,15 +98,15 @@ __device__ __forceinline__ ft_span_range span_range_of(const ft_span_range &s, i
             {__shfl_sync(all, s.part.first, at), __shfl_sync(all, s.part.n, at)}};
 }
 
-/* The ranges of a tile: `n` from range `first` on, after `before` ranges of earlier tiles. */
-typedef struct tile_span {
+/* The units of a tile: `n` from unit `first` on, after `before` units of earlier tiles. */
+typedef struct tile_units {
     int before, first, n;
-} tile_span;
+} tile_units;
 
-/* The tile of range number i of all tiles in order; false: there are fewer ranges. A lane counts
- * the ranges of a span, or of an output row. *count: their number, once it is known. */
-__device__ __forceinline__ bool find_range(const attend_args &a, int i, tile *t, tile_span *of,
-                                           int *count)
+/* The tile of unit number i of all tiles in order; false: there are fewer units. A lane counts the
+ * units of a span, or of an output row. *count: their number, once it is known. */
+__device__ __forceinline__ bool find_unit(const attend_args &a, int i, tile *t, tile_units *of,
+                                          int *count)
 {
     const int number = i;
     const int lane = threadIdx.x & 31, spans = a.out ? a.q.T : a.b.S;
@@ -106,7 +120,10 @@ __device__ __forceinline__ bool find_range(const attend_args &a, int i, tile *t,
             *(int4 *)&s.row = *(const int4 *)&a.span_range[own].row;
             *(int4 *)&s.end = *(const int4 *)&a.span_range[own].end;
         }
-        for (int r = 0; r < s.n; r += a.rows) sum += piece_ranges(a, s, r, &first);
+        for (int r = 0, to; r < s.n; r = to) {
+            to = piece_end(a, s, r);
+            sum += piece_units(a, s, r, to, &first);
+        }
         int upto = sum;
 #pragma unroll
         for (int o = 1; o < 32; o *= 2) {
@@ -121,14 +138,16 @@ __device__ __forceinline__ bool find_range(const attend_args &a, int i, tile *t,
         const int at = __ffs(beyond) - 1;
         i -= __shfl_sync(0xffffffffu, upto - sum, at);
         s = span_range_of(s, at);
-        int r = 0;
-        int n;
-        for (; i >= (n = piece_ranges(a, s, r, &first)); r += a.rows) i -= n;
+        int r = 0, to, n;
+        while (to = piece_end(a, s, r), i >= (n = piece_units(a, s, r, to, &first))) {
+            i -= n;
+            r = to;
+        }
         *of = {number - i, first, n};
         if (a.out)
             out_tile(a, s.row, t);
         else
-            piece_tile(a, s, r, t);
+            piece_tile(a, s, r, to, t);
         return true;
     }
     return false;
@@ -152,6 +171,56 @@ __device__ __forceinline__ void tile_ranges(const attend_args &a, tile *t, int *
     __syncthreads();
 }
 
+/* ---- distribution ---- */
+
+/* The units of all tiles and KV heads are distributed over as many blocks as the GPU runs at a
+ * time: the launch does not depend on the context lengths. A block has the units [next, end), and
+ * computes the ranges that begin in them: those of a tile one after the other, without waiting for
+ * a page in between. */
+typedef struct units {
+    int next, end;
+} units;
+
+/* The first blocks have one unit more than the others: blocks are placed one per multiprocessor
+ * before any of them gets a second one. */
+__device__ __forceinline__ units units_of_block(const attend_args &a)
+{
+    tile t;
+    tile_units of;
+    int count = 0;
+    find_unit(a, INT_MAX, &t, &of, &count);
+    const int all = count * a.k.G, each = all / gridDim.x, more = all % gridDim.x, b = blockIdx.x;
+    return {b * each + min(b, more), (b + 1) * each + min(b + 1, more)};
+}
+
+/* The beginning of the first range that begins in this unit or after it. */
+__device__ __forceinline__ int next_range(const tile &t, int unit)
+{
+    return (unit * RANGE_UNIT + (1 << t.range_bits) - 1) >> t.range_bits << t.range_bits;
+}
+
+/* The next ranges of the block that belong to one tile and KV head: the positions [t->lo, t->hi)
+ * of the tile. false: there are no more. */
+__device__ __forceinline__ bool next_ranges(const attend_args &a, units *u, tile *t, int *g,
+                                            int *seen_by, int M)
+{
+    const int G = a.k.G;
+    tile_units of;
+    int count;
+    while (u->next < u->end && find_unit(a, u->next / G, t, &of, &count)) {
+        const int at = u->next - G * of.before, first = at % of.n;
+        const int n = min(u->end - u->next, of.n - first);
+        u->next += n;
+        *g = at / of.n;
+        tile_ranges(a, t, seen_by, M);
+        const bool none = t->lo >= t->hi;
+        t->lo = max(t->lo, next_range(*t, of.first + first));
+        t->hi = min(t->hi, next_range(*t, of.first + first + n));
+        if (none || t->lo < t->hi) return true;
+    }
+    return false;
+}
+
 /* ---- segments ---- */
 
 /* The positions that the rows of a span see. */
@@ -167,7 +236,7 @@ __device__ __forceinline__ void seen_by_span(const attend_args &a, const ft_span
 /* The first position of this segment of a span that sees positions from lo on. */
 __device__ __forceinline__ int segment_start(const attend_args &a, int lo)
 {
-    return lo / FT_RANGE * FT_RANGE + a.segment.at * a.segment.positions;
+    return lo / RANGE_MOST * RANGE_MOST + a.segment.at * a.segment.positions;
 }
 
 /* The number of long spans before a span. All lanes of a warp must call it. */
