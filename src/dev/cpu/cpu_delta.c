@@ -14,7 +14,7 @@ static float *journal(float *base, const ft_delta *s, int slot, int plane, int r
 
 /* ---- convolution ---- */
 
-enum { PIECE = 256 }; /* channels per work item */
+enum { PIECE = 1024 }; /* channels per work item */
 
 typedef struct conv_args {
     ft_mat y, u;
@@ -44,22 +44,20 @@ static void history_move(const history *h, int n, int lo, int count)
                 (size_t)count * sizeof(float));
 }
 
-static void conv_channels(float *y, const history *h, int row, const float *w, int lo, int n)
+static void conv_channels(const ft_kern *k, float *y, const history *h, int row, const float *w,
+                          int lo, int n)
 {
     const int taps = h->taps;
     if (taps == 4) {
-        const float *a = history_at(h, row) + lo, *b = history_at(h, row + 1) + lo;
-        const float *c = history_at(h, row + 2) + lo, *e = history_at(h, row + 3) + lo;
-        for (int i = 0; i < n; i++) {
-            const float *f = w + 4 * i;
-            y[i] = ft_fma(f[3], e[i], ft_fma(f[2], c[i], ft_fma(f[1], b[i], f[0] * a[i])));
-        }
+        const float *x[4];
+        for (int i = 0; i < 4; i++) x[i] = history_at(h, row + i) + lo;
+        k->conv4(y, x, w, n);
         return;
     }
     memset(y, 0, (size_t)n * sizeof(float));
-    for (int k = 0; k < taps; k++) {
-        const float *x = history_at(h, row + k) + lo;
-        for (int i = 0; i < n; i++) y[i] = ft_fma(w[i * taps + k], x[i], y[i]);
+    for (int t = 0; t < taps; t++) {
+        const float *x = history_at(h, row + t) + lo;
+        for (int i = 0; i < n; i++) y[i] = ft_fma(w[i * taps + t], x[i], y[i]);
     }
 }
 
@@ -77,7 +75,7 @@ static void conv_span(const ft_part *p, const conv_args *a, const ft_span *sp, i
     h.next_step = (size_t)a->u.rs;
     for (int r = 0; r < sp->n; r++) {
         float *y = ft_mat_head(a->y, sp->row + r, 0) + lo;
-        conv_channels(y, &h, r, a->w.p + (size_t)lo * (size_t)s->C, lo, n);
+        conv_channels(p->k, y, &h, r, a->w.p + (size_t)lo * (size_t)s->C, lo, n);
         p->k->silu(y, n);
         if (sp->tentative)
             memcpy(journal(s->j_conv, s, sp->slot, 1 - sp->plane, r, CH) + lo,

@@ -159,6 +159,8 @@ typedef struct ft_kern {
     void (*gelu_mul)(float *y, const float *g, const float *u, int n);
     void (*sigmoid_mul)(float *y, const float *g, int n);
     void (*softcap)(float *y, float c, int n);
+    /* y[i] = the sum over j of w[4 i + j] x[j][i], j = 0 to 3 in order */
+    void (*conv4)(float *y, const float *const *x, const float *w, int n);
     /* Z: the state of a head, [S, S]; work: scratch of FT_DELTA_COLS columns of it. */
     void (*delta_rows)(float *Z, const ft_delta_rows *r, float *work);
     /* n iterations of the fastest multiply-add with operands in registers; returns the operations

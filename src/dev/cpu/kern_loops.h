@@ -93,8 +93,17 @@ static void softcap(float *y, float c, int n)
     for (int i = 0; i < n; i++) y[i] = c * tanh1(y[i] * inv);
 }
 
+/* y does not alias an input. */
+static void conv4(float *restrict y, const float *const *x, const float *restrict w, int n)
+{
+    const float *a = x[0], *b = x[1], *c = x[2], *d = x[3];
+    for (int i = 0; i < n; i++, w += 4)
+        y[i] = ft_fma(w[3], d[i], ft_fma(w[2], c[i], ft_fma(w[1], b[i], w[0] * a[i])));
+}
+
 static void fill_loops(ft_kern *k)
 {
+    k->conv4 = conv4;
     k->exp_minus = exp_minus;
     k->silu = silu;
     k->silu_mul = silu_mul;
