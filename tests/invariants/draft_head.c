@@ -177,8 +177,8 @@ static void random_steps(const inv_model *m, int tokens, double tolerance)
     }
     check(both > 5 && !differ, "%s: %d of %d draft tokens depend on earlier acceptance", m->name,
           differ, both);
-    if (mtp) { /* a prompt of the same ids; delta nets sum long chunks in another order, so the token
-                * after it, of which the last position of the head is computed, may differ */
+    if (mtp) { /* a prompt of the same ids; delta nets sum long chunks in another order, so the
+                * token after it, of which the head's last position is computed, may differ */
         j.max_tokens = 1;
         ft_engine *f = long_engine(m, DRAFTS, 512);
         inv_response_on(&fresh, ft_slot_new(f), &j, off.id, off.n - 1);
