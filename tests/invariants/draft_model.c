@@ -37,9 +37,10 @@ static void same_ids(const inv_model *m, bool self)
                   ks[i], t, inv_first_difference(&off, &on));
             check(on.stats.drafted > 0, "%s: the second model drafted nothing", m->name);
             /* Long chunks of a prompt are summed in another order than single rows: a draft token
-             * may differ where two are equally likely, and with it the rest of its step. */
+             * may differ where two are about equally likely, and with it the rest of its step. */
+            const int most = prompts[i] <= FT_DECODE_ROWS ? 0 : ks[i];
             if (self && !t)
-                check(acceptance(&on) > (prompts[i] <= FT_DECODE_ROWS ? 0.999 : 0.7),
+                check(on.stats.drafted - on.stats.accepted <= most,
                       "%s, %d drafts, prompt %d: acceptance %.3f of its own drafts", m->name, ks[i],
                       prompts[i], acceptance(&on));
         }

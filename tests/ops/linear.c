@@ -195,8 +195,8 @@ static void linear_largest(ft_optest *t, const int *n)
     for (size_t i = 0; i < bytes; i += block) largest_block(raw + i, type);
     ft_weight w = t_weight_of(t, type, OUT, K, 1, raw);
     float *x = t_host(t, (size_t)rows * K * sizeof *x);
-    for (int i = 0; i < rows * K;
-         i++) { /* as bytes 120 to 127: odd sums, which have all their bits */
+    /* As bytes they are 120 to 127. Their sums are odd, so that none of their bits may be lost. */
+    for (int i = 0; i < rows * K; i++) {
         const int row = t->pick >= 0 ? t->pick : i / K, at = i % K;
         const int byte = at % 256 ? 120 + (at * at + 3 * row + at / 7) % 8 : 127;
         x[i] = (float)byte / 127 * (row % 2 ? -1.0f : 1.0f);
